@@ -1,0 +1,1 @@
+"""The target-neutral machine level: descriptors, machine code, scheduling, register allocation."""
