@@ -44,6 +44,8 @@ class RegisterClass:
             that an instruction that writes the name clobbers them. Left out, a class that cannot
             be spilled stands for the implicit register spelled like the last part of its name
             (``amdgpu.scc`` for ``scc``), any other class for none.
+        mask: the implicit register that selects which lanes a write to this class touches
+            (``exec``), if there is one: copies of such values never move across its writes.
     """
 
     name: str
@@ -54,6 +56,7 @@ class RegisterClass:
     bank: str = ""
     reserved: frozenset[int] = field(default=frozenset(), converter=frozenset)
     named: Mapping[str, tuple[int, int]] | None = field(default=None, converter=_named)
+    mask: str = ""
 
     def __attrs_post_init__(self) -> None:
         if self.count <= 0 or self.unit_bits <= 0:

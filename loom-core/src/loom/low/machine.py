@@ -176,7 +176,9 @@ class Instruction:
     @property
     def is_terminator(self) -> bool:
         """True when it ends a block."""
-        return self.kind in TERMINATORS or (self.descriptor is not None and self.descriptor.effects.terminator)
+        if self.descriptor is not None:
+            return self.descriptor.effects.terminator
+        return self.kind in TERMINATORS
 
     @property
     def effects(self) -> Effects | None:
@@ -200,7 +202,8 @@ class Instruction:
     def __repr__(self) -> str:
         what = self.descriptor.mnemonic if self.descriptor is not None else self.kind.name.lower()
         left = ", ".join(map(repr, self.results))
-        parts = [repr(value) for value in self.operands] + [f"{k} = {v!r}" for k, v in self.immediates.items()]
+        parts = [repr(value) for value in self.operands]
+        parts += [f"{name} = {value!r}" for name, value in self.immediates.items()]
         parts += [repr(edge) for edge in self.successors]
         return (f"{left} = " if left else "") + what + (" " + ", ".join(parts) if parts else "")
 
@@ -210,7 +213,9 @@ class Block:
 
     __slots__ = ("instructions", "label", "params")
 
-    def __init__(self, label: str, params: Iterable[VReg] = (), instructions: Iterable[Instruction] = ()) -> None:
+    def __init__(
+        self, label: str, params: Iterable[VReg] = (), instructions: Iterable[Instruction] = ()
+    ) -> None:
         self.label = label
         self.params = list(params)
         self.instructions = list(instructions)

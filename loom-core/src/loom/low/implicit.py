@@ -1,0 +1,86 @@
+"""Registers that instructions touch without naming them: condition bits, masks, modes.
+
+An SSA value of a class that cannot be spilled lives in such a register, so defining it counts as a
+write and using it as a read of the registers its class stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from loom.low.descriptors import RegisterClass
+from loom.low.machine import Block, Function, Instruction, Kind
+
+_REGISTER_MOVES = frozenset({Kind.COPY, Kind.SLICE, Kind.CONCAT, Kind.RELOAD, Kind.SPILL})
+
+
+class ImplicitEffects:
+    """Looks up the implicit registers of instructions of one descriptor set, with a cache."""
+
+    __slots__ = ("_masks", "_names")
+
+    def __init__(self, registers: Mapping[str, RegisterClass]) -> None:
+        self._names = {
+            name: tuple(register_class.named or ())
+            for name, register_class in registers.items()
+            if not register_class.spillable and register_class.named
+        }
+        self._masks = {name: (cls.mask,) for name, cls in registers.items() if cls.mask}
+
+    def __call__(self, instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(names read, names written) by one instruction."""
+        descriptor = instruction.descriptor
+        reads: tuple[str, ...] = ()
+        writes: tuple[str, ...] = ()
+        if descriptor is not None:
+            reads, writes = descriptor.effects.implicit_reads, descriptor.effects.implicit_writes
+        elif instruction.kind in _REGISTER_MOVES:
+            for value in (*instruction.results, *instruction.operands):
+                reads += self._masks.get(value.reg_class, ())
+        if self._names:
+            for value in instruction.operands:
+                reads += self._names.get(value.reg_class, ())
+            for edge in instruction.successors:
+                for value in edge.args:
+                    reads += self._names.get(value.reg_class, ())
+            for value in instruction.results:
+                writes += self._names.get(value.reg_class, ())
+        return reads, writes
+
+
+def implicit_live_out(function: Function, effects: ImplicitEffects) -> dict[Block, frozenset[str]]:
+    """Block -> implicit registers that some path reads after the block before writing them.
+
+    The function attribute ``implicit_live_out`` (an iterable of names) says what callers still read
+    after a return.
+    """
+    at_exit = frozenset(_exit_names(function))
+    exposed: dict[Block, frozenset[str]] = {}
+    killed: dict[Block, frozenset[str]] = {}
+    for block in function.blocks:
+        reads: set[str] = set()
+        writes: set[str] = set()
+        for instruction in block.instructions:
+            read, written = effects(instruction)
+            reads.update(name for name in read if name not in writes)
+            writes.update(written)
+        exposed[block], killed[block] = frozenset(reads), frozenset(writes)
+    live_in = dict(exposed)
+    live_out: dict[Block, frozenset[str]] = dict.fromkeys(function.blocks, frozenset())
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(function.blocks):
+            edges = block.edges
+            out = at_exit if not edges else frozenset().union(*(live_in[edge.block] for edge in edges))
+            if out != live_out[block]:
+                live_out[block] = out
+                changed = True
+            live_in[block] = exposed[block] | (out - killed[block])
+    return live_out
+
+
+def _exit_names(function: Function) -> tuple[str, ...]:
+    names = function.attributes.get("implicit_live_out", ())
+    assert isinstance(names, tuple | list | frozenset | set)
+    return tuple(names)

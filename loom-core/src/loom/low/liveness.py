@@ -1,0 +1,253 @@
+"""Liveness over the SSA machine CFG, register pressure and next-use distances.
+
+Program points: the instructions of all blocks are numbered in block order, each block taking one
+number for its header and one per instruction. Number ``n`` has two points, ``2n`` (operands are
+read) and ``2n + 1`` (results are written), so an operand that dies and a result that begins in one
+instruction may share a register, and an early-clobber result begins at ``2n``. Segments are half-open.
+"""
+
+from __future__ import annotations
+
+from loom.low.cfg import reverse_postorder
+from loom.low.machine import Block, Function, Instruction, Kind, VReg
+
+Segment = tuple[int, int]
+
+
+class Liveness:
+    """Where each value of a function is live.
+
+    Attributes:
+        start: block -> number of its header.
+        end: block -> number after its last instruction.
+        segments: value -> live segments in ascending order, disjoint and merged where they touch.
+            A value that is never used still has the point at which it is written.
+        order: every value, by definition.
+    """
+
+    __slots__ = ("_bits", "_live_in", "_live_out", "end", "function", "order", "segments", "start")
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.start: dict[Block, int] = {}
+        self.end: dict[Block, int] = {}
+        self.segments: dict[VReg, list[Segment]] = {}
+        number = 0
+        for block in function.blocks:
+            self.start[block] = number
+            number += 1 + len(block.instructions)
+            self.end[block] = number
+        self.order: list[VReg] = []
+        self._bits: list[VReg] = []
+        self._live_in: dict[Block, int] = {}
+        self._live_out: dict[Block, int] = {}
+        self._dataflow()
+        self._build_segments()
+
+    def live_in(self, block: Block) -> list[VReg]:
+        """Values defined elsewhere that are live at the start of ``block``."""
+        return self._values(self._live_in[block])
+
+    def live_out(self, block: Block) -> list[VReg]:
+        """Values live after ``block``, the arguments of its edge left out."""
+        return self._values(self._live_out[block])
+
+    def live_at(self, value: VReg, point: int) -> bool:
+        """True when ``value`` is live at a program point."""
+        return any(begin <= point < end for begin, end in self.segments[value])
+
+    def _values(self, mask: int) -> list[VReg]:
+        values = []
+        while mask:
+            low = mask & -mask
+            values.append(self._bits[low.bit_length() - 1])
+            mask ^= low
+        return values
+
+    def _dataflow(self) -> None:
+        """Backward dataflow on bit masks, over those values only that leave their block."""
+        function = self.function
+        home: dict[VReg, Block] = {}
+        for block in function.blocks:
+            for value in block.params:
+                home[value] = block
+            for instruction in block.instructions:
+                for value in instruction.results:
+                    home[value] = block
+        self.order = list(home)
+        index: dict[VReg, int] = {}
+        upward: dict[Block, int] = {}
+        for block in function.blocks:
+            mask = 0
+            for value in block_uses(block):
+                if home.get(value) is block:
+                    continue
+                if value not in home:
+                    raise ValueError(f"{value!r} is used in ^{block.label} but defined nowhere")
+                if value not in index:
+                    index[value] = len(index)
+                    self._bits.append(value)
+                mask |= 1 << index[value]
+            upward[block] = mask
+        local = dict.fromkeys(function.blocks, 0)
+        for value, bit in index.items():
+            local[home[value]] |= 1 << bit
+        live_in = dict(upward)
+        live_out = dict.fromkeys(function.blocks, 0)
+        changed = True
+        while changed:
+            changed = False
+            for block in reversed(function.blocks):
+                out = 0
+                for edge in block.edges:
+                    out |= live_in[edge.block]
+                if out != live_out[block]:
+                    live_out[block] = out
+                    new = upward[block] | (out & ~local[block])
+                    if new != live_in[block]:
+                        live_in[block] = new
+                        changed = True
+        entry = function.blocks[0]
+        if live_in[entry]:
+            value = self._values(live_in[entry])[0]
+            raise ValueError(f"{value!r} may be used before it is defined")
+        self._live_in, self._live_out = live_in, live_out
+
+    def _build_segments(self) -> None:
+        """Walk every block backward; blocks last to first, so segments come in descending order."""
+        segments: dict[VReg, list[Segment]] = {value: [] for value in self.order}
+        for block in reversed(self.function.blocks):
+            first = 2 * self.start[block]
+            last = 2 * self.end[block]
+            ends: dict[VReg, int] = dict.fromkeys(self._values(self._live_out[block]), last)
+            number = self.end[block]
+            for instruction in reversed(block.instructions):
+                number -= 1
+                point = 2 * number
+                if instruction.results:
+                    early = _early_results(instruction)
+                    for position, value in enumerate(instruction.results):
+                        begin = point if early and position in early else point + 1
+                        segments[value].append((begin, ends.pop(value, point + 2)))
+                for edge in instruction.successors:
+                    for value in edge.args:
+                        ends.setdefault(value, point + 1)
+                for value in instruction.operands:
+                    ends.setdefault(value, point + 1)
+            for value in block.params:
+                segments[value].append((first + 1, ends.pop(value, first + 2)))
+            for value, end in ends.items():
+                segments[value].append((first, end))
+        for value, pieces in segments.items():
+            if len(pieces) > 1:
+                segments[value] = _merge(pieces)
+        self.segments = segments
+
+
+def block_uses(block: Block) -> list[VReg]:
+    """Every operand and edge argument of a block, in order, with repetitions."""
+    uses: list[VReg] = []
+    for instruction in block.instructions:
+        uses += instruction.operands
+        for edge in instruction.successors:
+            uses += edge.args
+    return uses
+
+
+def _early_results(instruction: Instruction) -> tuple[int, ...]:
+    if instruction.descriptor is None:
+        return ()
+    return tuple(index for index, result in enumerate(instruction.descriptor.results) if result.early_clobber)
+
+
+def _merge(descending: list[Segment]) -> list[Segment]:
+    merged: list[Segment] = []
+    for begin, end in reversed(descending):
+        if merged and merged[-1][1] == begin:
+            merged[-1] = (merged[-1][0], end)
+        else:
+            merged.append((begin, end))
+    return merged
+
+
+def pressure(function: Function, liveness: Liveness | None = None) -> dict[str, int]:
+    """Bank -> largest number of units live at once anywhere in the function."""
+    live = liveness if liveness is not None else Liveness(function)
+    registers = function.descriptor_set.registers
+    changes: dict[str, dict[int, int]] = {}
+    for value, pieces in live.segments.items():
+        register_class = registers.get(value.reg_class)
+        if register_class is None:
+            continue
+        deltas = changes.setdefault(register_class.bank, {})
+        for begin, end in pieces:
+            deltas[begin] = deltas.get(begin, 0) + value.units
+            deltas[end] = deltas.get(end, 0) - value.units
+    result = {}
+    for bank, deltas in changes.items():
+        now = most = 0
+        for point in sorted(deltas):
+            now += deltas[point]
+            most = max(most, now)
+        result[bank] = most
+    return result
+
+
+def next_uses(block: Block) -> list[dict[VReg, int]]:
+    """Per instruction of a block: operand or result -> index of its next use after this instruction.
+
+    A value without a later use in the block is absent from the dictionary.
+    """
+    after: dict[VReg, int] = {}
+    table: list[dict[VReg, int]] = []
+    for index in range(len(block.instructions) - 1, -1, -1):
+        instruction = block.instructions[index]
+        touched = [*instruction.operands, *instruction.results]
+        table.append({value: after[value] for value in touched if value in after})
+        for value in instruction.operands:
+            after[value] = index
+        for edge in instruction.successors:
+            for value in edge.args:
+                after[value] = index
+    table.reverse()
+    return table
+
+
+def content_units(function: Function) -> dict[VReg, tuple[tuple[VReg, int], ...]]:
+    """Value -> what each of its units holds, looking through COPY, ASSUME, SLICE and CONCAT.
+
+    Values of unreachable blocks are left out. Two units with the same entry hold the same bits wherever both are live: definitions dominate
+    uses, so a copy made in an earlier iteration cannot be live across its source's next definition.
+    A copy into another bank holds something of its own: reading one lane of a vector, for example,
+    loses what the other lanes held.
+    """
+    content: dict[VReg, tuple[tuple[VReg, int], ...]] = {}
+    registers = function.descriptor_set.registers
+
+    def own(value: VReg) -> tuple[tuple[VReg, int], ...]:
+        return tuple((value, unit) for unit in range(value.units))
+
+    for block in reverse_postorder(function):
+        for value in block.params:
+            content[value] = own(value)
+        for instruction in block.instructions:
+            kind = instruction.kind
+            if kind is Kind.COPY or kind is Kind.ASSUME:
+                source, result = instruction.operands[0], instruction.results[0]
+                same = registers.get(source.reg_class) is not None and (
+                    source.reg_class == result.reg_class
+                    or registers[source.reg_class].bank == registers[result.reg_class].bank
+                )
+                content[result] = content[source] if same else own(result)
+            elif kind is Kind.SLICE:
+                begin, result = instruction.offset, instruction.results[0]
+                content[result] = content[instruction.operands[0]][begin : begin + result.units]
+            elif kind is Kind.CONCAT:
+                content[instruction.results[0]] = tuple(
+                    unit for operand in instruction.operands for unit in content[operand]
+                )
+            else:
+                for value in instruction.results:
+                    content[value] = own(value)
+    return content
+
