@@ -1,0 +1,1 @@
+"""The reference evaluator: what every operation of the language means, on NumPy arrays."""
