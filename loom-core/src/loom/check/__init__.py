@@ -1,0 +1,1 @@
+"""Checks: the values, parameters, comparisons and reports of `check.case` programs."""
