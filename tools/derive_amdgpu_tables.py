@@ -233,8 +233,11 @@ def targets_of(row: Row) -> str:
     names = row.source["available_on"].split()
     later = row.source["llvm24_same_bytes"].replace("*", "").split()
     names += [name for name in _LATER_TARGETS[row.family] if name in later]
+    # A generic processor has, by definition, what its members have in common.
     if {"gfx942", "gfx950"} <= set(names):
-        names.append("gfx9-4-generic")  # by definition what its members have in common
+        names.append("gfx9-4-generic")
+    if "gfx11-generic" in names and "gfx1153" not in names:
+        names.remove("gfx11-generic")
     return " ".join(names)
 
 

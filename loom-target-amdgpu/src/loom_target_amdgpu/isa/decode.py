@@ -88,7 +88,11 @@ _NO_MODIFIERS: Mapping[str, int] = {}
 
 # Fields that name operands or hold immediates: where a row has no such operand, their bits mean nothing.
 _OPERAND_FIELDS = frozenset(
-    ["src0", "src1", "src2", "vsrc1", "vdst", "sdst", "ssrc0", "ssrc1", "simm16", "addr", "data", "data0", "data1", "vaddr", "vdata", "vsrc", "srsrc", "rsrc", "soffset", "sbase", "sdata", "saddr", "offset", "offset0", "offset1", "ioffset", "op_sel_hi", "op_sel_hi2"]
+    (
+        *("src0", "src1", "src2", "vsrc1", "vdst", "sdst", "ssrc0", "ssrc1", "simm16"),
+        *("addr", "data", "data0", "data1", "vaddr", "vdata", "vsrc", "srsrc", "rsrc", "soffset"),
+        *("sbase", "sdata", "saddr", "offset", "offset0", "offset1", "ioffset", "op_sel_hi", "op_sel_hi2"),
+    )
 )
 # In these formats the register field says by its value whether there is such an operand.
 _ADDRESS_FORMATS = frozenset({"GLOBAL", "SCRATCH", "VGLOBAL", "VSCRATCH"})

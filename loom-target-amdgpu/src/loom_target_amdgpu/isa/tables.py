@@ -180,7 +180,7 @@ def _span(text: str) -> tuple[int, int]:
 
 @cache
 def _operand(text: str) -> OperandField:
-    name, span, kind, width, direction, const, half = (text.split(":") + ["", ""])[:7]
+    name, span, kind, width, direction, const, half = [*text.split(":"), "", ""][:7]
     field, _, partner = span.partition("&")
     companion = None
     if partner:
