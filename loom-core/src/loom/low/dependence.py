@@ -98,7 +98,7 @@ def build(
 
 def schedulable_groups(function: Function, block: Block) -> list[list[Instruction]]:
     """Instructions that may move, locked sequences together; live-ins and the terminator left out."""
-    locked = {begin: end for begin, end in function.locked_ranges(block)}
+    locked = dict(function.locked_ranges(block))
     instructions = block.instructions
     index = 0
     while instructions[index].kind is Kind.LIVE_IN:

@@ -27,6 +27,27 @@ def _named(value: Mapping[str, tuple[int, int]] | None) -> Mapping[str, tuple[in
     return None if value is None else MappingProxyType(dict(value))
 
 
+# Converters with spelled-out types: a type checker cannot see through ``converter=tuple``.
+def _strings(value: Iterable[str]) -> tuple[str, ...]:
+    return tuple(value)
+
+
+def _string_set(value: Iterable[str]) -> frozenset[str]:
+    return frozenset(value)
+
+
+def _unit_set(value: Iterable[int]) -> frozenset[int]:
+    return frozenset(value)
+
+
+def _operands(value: Iterable[OperandDescriptor]) -> tuple[OperandDescriptor, ...]:
+    return tuple(value)
+
+
+def _immediates(value: Iterable[ImmediateDescriptor]) -> tuple[ImmediateDescriptor, ...]:
+    return tuple(value)
+
+
 @frozen(eq=False)
 class RegisterClass:
     """A set of interchangeable registers.
@@ -54,7 +75,7 @@ class RegisterClass:
     alignments: Mapping[int, int] = field(factory=dict, converter=_mapping)
     spillable: bool = True
     bank: str = ""
-    reserved: frozenset[int] = field(default=frozenset(), converter=frozenset)
+    reserved: frozenset[int] = field(default=frozenset(), converter=_unit_set)
     named: Mapping[str, tuple[int, int]] | None = field(default=None, converter=_named)
     mask: str = ""
 
@@ -87,7 +108,7 @@ class OperandDescriptor:
     """
 
     name: str
-    classes: tuple[str, ...] = field(converter=tuple)
+    classes: tuple[str, ...] = field(converter=_strings)
     units: int = 1
     part: Part | None = None
     tied: str | None = None
@@ -104,7 +125,7 @@ class ImmediateDescriptor:
     default: int | float | str | None = None
     minimum: int | None = None
     maximum: int | None = None
-    values: tuple[str, ...] = field(default=(), converter=tuple)
+    values: tuple[str, ...] = field(default=(), converter=_strings)
 
 
 @frozen
@@ -120,10 +141,10 @@ class Effects:
         terminator: ends a block.
     """
 
-    reads: frozenset[str] = field(default=frozenset(), converter=frozenset)
-    writes: frozenset[str] = field(default=frozenset(), converter=frozenset)
-    implicit_reads: tuple[str, ...] = field(default=(), converter=tuple)
-    implicit_writes: tuple[str, ...] = field(default=(), converter=tuple)
+    reads: frozenset[str] = field(default=frozenset(), converter=_string_set)
+    writes: frozenset[str] = field(default=frozenset(), converter=_string_set)
+    implicit_reads: tuple[str, ...] = field(default=(), converter=_strings)
+    implicit_writes: tuple[str, ...] = field(default=(), converter=_strings)
     side_effects: bool = False
     barrier: bool = False
     terminator: bool = False
@@ -154,12 +175,12 @@ class Descriptor:
 
     key: str
     mnemonic: str
-    results: tuple[OperandDescriptor, ...] = field(default=(), converter=tuple)
-    operands: tuple[OperandDescriptor, ...] = field(default=(), converter=tuple)
-    immediates: tuple[ImmediateDescriptor, ...] = field(default=(), converter=tuple)
+    results: tuple[OperandDescriptor, ...] = field(default=(), converter=_operands)
+    operands: tuple[OperandDescriptor, ...] = field(default=(), converter=_operands)
+    immediates: tuple[ImmediateDescriptor, ...] = field(default=(), converter=_immediates)
     effects: Effects = NO_EFFECTS
     schedule_class: str = ""
-    features: frozenset[str] = field(default=frozenset(), converter=frozenset)
+    features: frozenset[str] = field(default=frozenset(), converter=_string_set)
     commutative: tuple[str, str] | None = None
     rematerializable: bool = False
     encoding: object = None

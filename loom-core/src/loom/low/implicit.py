@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from loom.low.descriptors import RegisterClass
-from loom.low.machine import Block, Function, Instruction, Kind
+from loom.low.liveness import Liveness
+from loom.low.machine import Block, Function, Instruction, Kind, VReg
 
 _REGISTER_MOVES = frozenset({Kind.COPY, Kind.SLICE, Kind.CONCAT, Kind.RELOAD, Kind.SPILL})
 
@@ -84,3 +85,73 @@ def _exit_names(function: Function) -> tuple[str, ...]:
     names = function.attributes.get("implicit_live_out", ())
     assert isinstance(names, tuple | list | frozenset | set)
     return tuple(names)
+
+
+def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    """(bank, unit) -> segments during which implicit effects occupy it, ascending.
+
+    A written register is occupied from the write to its last implicit reader. An SSA value that is
+    itself the result or an operand of the instruction stands for the implicit access of its bank.
+    """
+    units: dict[str, list[tuple[str, int]]] = {}
+    for register_class in function.descriptor_set.registers.values():
+        for name, (first, count) in (register_class.named or {}).items():
+            places = units.setdefault(name, [])
+            places += [
+                (register_class.bank, unit)
+                for unit in range(first, first + count)
+                if (register_class.bank, unit) not in places
+            ]
+    if not units:
+        return {}
+    effects = ImplicitEffects({})
+    live_out = implicit_live_out(function, effects)
+    result: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for block in reversed(function.blocks):
+        ends = {name: 2 * liveness.end[block] for name in live_out[block] if name in units}
+        point = 2 * liveness.end[block]
+        for instruction in reversed(block.instructions):
+            point -= 2
+            descriptor = instruction.descriptor
+            if descriptor is None:
+                continue
+            for name in descriptor.effects.implicit_writes:
+                if name in units:
+                    end = ends.pop(name, point + 2)
+                    is_result = _stands_for(function, instruction.results, units[name])
+                    begin = point + 2 if is_result else point + 1
+                    if begin < end:
+                        _occupy(result, units[name], begin, end)
+            for name in descriptor.effects.implicit_reads:
+                if name in units and not _stands_for(function, instruction.operands, units[name]):
+                    ends.setdefault(name, point + 1)
+        for name, end in ends.items():
+            _occupy(result, units[name], 2 * liveness.start[block], end)
+    for pieces in result.values():
+        pieces.reverse()
+    return result
+
+
+def _stands_for(function: Function, values: list[VReg], places: list[tuple[str, int]]) -> bool:
+    registers = function.descriptor_set.registers
+    banks = {bank for bank, _ in places}
+    for value in values:
+        register_class = registers.get(value.reg_class)
+        if register_class is not None and not register_class.spillable and register_class.bank in banks:
+            return True
+    return False
+
+
+def _occupy(
+    result: dict[tuple[str, int], list[tuple[int, int]]],
+    places: list[tuple[str, int]],
+    begin: int,
+    end: int,
+) -> None:
+    """Add a segment in front; segments of one register come in descending order."""
+    for place in places:
+        pieces = result.setdefault(place, [])
+        if pieces and pieces[-1][0] <= end:
+            pieces[-1] = (begin, max(end, pieces[-1][1]))
+        else:
+            pieces.append((begin, end))

@@ -3,7 +3,8 @@
 Program points: the instructions of all blocks are numbered in block order, each block taking one
 number for its header and one per instruction. Number ``n`` has two points, ``2n`` (operands are
 read) and ``2n + 1`` (results are written), so an operand that dies and a result that begins in one
-instruction may share a register, and an early-clobber result begins at ``2n``. Segments are half-open.
+instruction may share a register. Operands of an instruction with an early-clobber result stay live to
+the end of the number, except one tied to such a result. Segments are half-open.
 """
 
 from __future__ import annotations
@@ -124,11 +125,11 @@ class Liveness:
             for instruction in reversed(block.instructions):
                 number -= 1
                 point = 2 * number
-                if instruction.results:
-                    early = _early_results(instruction)
-                    for position, value in enumerate(instruction.results):
-                        begin = point if early and position in early else point + 1
-                        segments[value].append((begin, ends.pop(value, point + 2)))
+                for value in instruction.results:
+                    segments[value].append((point + 1, ends.pop(value, point + 2)))
+                if instruction.descriptor is not None:
+                    for value in clobbered_early(instruction):
+                        ends.setdefault(value, point + 2)
                 for edge in instruction.successors:
                     for value in edge.args:
                         ends.setdefault(value, point + 1)
@@ -154,10 +155,13 @@ def block_uses(block: Block) -> list[VReg]:
     return uses
 
 
-def _early_results(instruction: Instruction) -> tuple[int, ...]:
-    if instruction.descriptor is None:
-        return ()
-    return tuple(index for index, result in enumerate(instruction.descriptor.results) if result.early_clobber)
+def clobbered_early(instruction: Instruction) -> list[VReg]:
+    """Operands that an early-clobber result of a packet must keep clear of."""
+    descriptor = instruction.descriptor
+    if descriptor is None or not any(result.early_clobber for result in descriptor.results):
+        return []
+    tied = {operand for result, operand in descriptor.ties if descriptor.results[result].early_clobber}
+    return [value for number, value in enumerate(instruction.operands) if number not in tied]
 
 
 def _merge(descending: list[Segment]) -> list[Segment]:
@@ -216,8 +220,9 @@ def next_uses(block: Block) -> list[dict[VReg, int]]:
 def content_units(function: Function) -> dict[VReg, tuple[tuple[VReg, int], ...]]:
     """Value -> what each of its units holds, looking through COPY, ASSUME, SLICE and CONCAT.
 
-    Values of unreachable blocks are left out. Two units with the same entry hold the same bits wherever both are live: definitions dominate
-    uses, so a copy made in an earlier iteration cannot be live across its source's next definition.
+    Values of unreachable blocks are left out. Two units with the same entry hold the same bits
+    wherever both are live: definitions dominate uses, so a copy made in an earlier iteration cannot be
+    live across its source's next definition.
     A copy into another bank holds something of its own: reading one lane of a vector, for example,
     loses what the other lanes held.
     """

@@ -1,0 +1,386 @@
+"""List scheduling of machine code before register allocation.
+
+Instructions are placed cycle by cycle on a machine that starts one instruction per cycle. Among those
+that could start, the one on the longest latency path goes first; when that would take a register bank
+over its limit, one that needs fewer registers goes instead, even if its operands are not ready yet:
+waiting is cheaper than spilling. Ties go to source order, so the result is deterministic.
+"""
+
+from __future__ import annotations
+
+import enum
+import heapq
+from collections.abc import Mapping
+from typing import Protocol
+
+from attrs import field, frozen
+
+from loom.low.dependence import DependenceGraph, build
+from loom.low.descriptors import Descriptor
+from loom.low.implicit import ImplicitEffects, implicit_live_out
+from loom.low.liveness import Liveness
+from loom.low.machine import MARKERS, Block, Function, Instruction, Kind, VReg
+from loom.low.scopes import annotate_scopes
+
+_LOOK = 12
+"""Candidates compared with each other when registers run short or pairs are wanted."""
+
+
+class Strategy(enum.Enum):
+    """``source`` keeps the order, ``latency`` hides latency within the register limits,
+    ``pressure`` always prefers fewer live registers."""
+
+    SOURCE = "source"
+    LATENCY = "latency"
+    PRESSURE = "pressure"
+
+
+class ScheduleModel(Protocol):
+    """What a target tells the scheduler about its processor."""
+
+    def latency(self, descriptor: Descriptor) -> int:
+        """Cycles from start to results that can be used."""
+
+    def resources(self, descriptor: Descriptor) -> tuple[tuple[str, int], ...]:
+        """(resource, cycles it stays busy) pairs."""
+
+    def pressure_limit(self, bank: str) -> int | None:
+        """Units of a register bank the scheduler should stay within; None for no limit."""
+
+    @property
+    def has_pairs(self) -> bool:
+        """False when :meth:`affinity` is always 0, which saves asking."""
+
+    def affinity(self, first: Descriptor, second: Descriptor) -> int:
+        """How much is gained by placing ``second`` directly after ``first``; usually 0."""
+
+
+@frozen
+class TableModel:
+    """A :class:`ScheduleModel` made of tables keyed by schedule class and bank."""
+
+    latencies: Mapping[str, int] = field(factory=dict)
+    busy: Mapping[str, tuple[tuple[str, int], ...]] = field(factory=dict)
+    limits: Mapping[str, int] = field(factory=dict)
+    pairs: Mapping[tuple[str, str], int] = field(factory=dict)
+    default_latency: int = 1
+
+    def latency(self, descriptor: Descriptor) -> int:
+        """See :class:`ScheduleModel`."""
+        return self.latencies.get(descriptor.schedule_class, self.default_latency)
+
+    def resources(self, descriptor: Descriptor) -> tuple[tuple[str, int], ...]:
+        """See :class:`ScheduleModel`."""
+        return self.busy.get(descriptor.schedule_class, ())
+
+    def pressure_limit(self, bank: str) -> int | None:
+        """See :class:`ScheduleModel`."""
+        return self.limits.get(bank)
+
+    @property
+    def has_pairs(self) -> bool:
+        """See :class:`ScheduleModel`."""
+        return bool(self.pairs)
+
+    def affinity(self, first: Descriptor, second: Descriptor) -> int:
+        """See :class:`ScheduleModel`."""
+        return self.pairs.get((first.schedule_class, second.schedule_class), 0)
+
+
+def schedule(function: Function, model: ScheduleModel, strategy: Strategy = Strategy.LATENCY) -> int:
+    """Reorder the instructions of every block in place; returns the number of scopes honoured.
+
+    Scope markers disappear (each instruction keeps its path in ``scope_events``); fences stay where
+    they separate. Take ``function.order()`` first to check the result.
+
+    Raises:
+        MachineError: misplaced scope markers.
+    """
+    scopes = annotate_scopes(function)
+    for block in function.blocks:
+        block.instructions = [inst for inst in block.instructions if inst.kind not in MARKERS]
+    if strategy is Strategy.SOURCE:
+        return scopes
+    effects = ImplicitEffects(function.descriptor_set.registers)
+    implicit = implicit_live_out(function, effects)
+    liveness = Liveness(function)
+    for block in function.blocks:
+        if len(block.instructions) > 2:
+            graph = build(function, block, model.latency, effects, implicit[block])
+            placed = _BlockScheduler(block, graph, model, strategy, liveness).run()
+            live_ins = [inst for inst in block.instructions if inst.kind is Kind.LIVE_IN]
+            block.instructions = [*live_ins, *placed, block.instructions[-1]]
+    return scopes
+
+
+def heights(graph: DependenceGraph, own: list[int]) -> list[int]:
+    """Per node, cycles from its start to the end of the longest path that begins there.
+
+    ``own`` is each node's own latency.
+    """
+    successors = graph.successors()
+    waiting = [len(edges) for edges in successors]
+    result = list(own)
+    work = [node for node, count in enumerate(waiting) if not count]
+    while work:
+        node = work.pop()
+        for before, cycles in graph.predecessors[node].items():
+            if result[before] < cycles + result[node]:
+                result[before] = cycles + result[node]
+            waiting[before] -= 1
+            if not waiting[before]:
+                work.append(before)
+    return result
+
+
+class _Pressure:
+    """Registers live at the current point of one block, per bank that has a limit."""
+
+    def __init__(
+        self,
+        block: Block,
+        graph: DependenceGraph,
+        model: ScheduleModel,
+        strategy: Strategy,
+        liveness: Liveness,
+    ) -> None:
+        registers = liveness.function.descriptor_set.registers
+        self.limits: dict[str, int] = {}
+        self.bank: dict[str, str] = {}
+        for name, register_class in registers.items():
+            limit = model.pressure_limit(register_class.bank)
+            if limit is None and strategy is Strategy.PRESSURE:
+                limit = register_class.count
+            if limit is not None:
+                self.limits[register_class.bank] = limit
+                self.bank[name] = register_class.bank
+        self.now = dict.fromkeys(self.limits, 0)
+        self.users: dict[VReg, set[int]] = {}
+        self._kept = set(liveness.live_out(block))
+        self._kept.update(block.instructions[-1].operands)
+        for edge in block.edges:
+            self._kept.update(edge.args)
+        self.defines: list[list[VReg]] = []
+        self.reads: list[list[VReg]] = []
+        for node, members in enumerate(graph.members):
+            defined = {v: None for inst in members for v in inst.results if v.reg_class in self.bank}
+            used = {v: None for inst in members for v in inst.operands if v.reg_class in self.bank}
+            for value in used:
+                self.users.setdefault(value, set()).add(node)
+            self.defines.append(list(defined))
+            self.reads.append(list(used))
+        live = {*liveness.live_in(block), *block.params}
+        for instruction in block.instructions:
+            if instruction.kind is Kind.LIVE_IN:
+                live.update(instruction.results)
+        for value in live:
+            if value.reg_class in self.bank and (value in self.users or value in self._kept):
+                self.now[self.bank[value.reg_class]] += value.units
+
+    def change(self, node: int) -> dict[str, int]:
+        """Bank -> units more (or fewer) live once ``node`` has been placed."""
+        delta: dict[str, int] = {}
+        for value in self.defines[node]:
+            if value in self._kept or self.users.get(value, ()) != {node}:
+                bank = self.bank[value.reg_class]
+                delta[bank] = delta.get(bank, 0) + value.units
+        defined = self.defines[node]
+        for value in self.reads[node]:
+            if value not in self._kept and len(self.users[value]) == 1 and value not in defined:
+                bank = self.bank[value.reg_class]
+                delta[bank] = delta.get(bank, 0) - value.units
+        return delta
+
+    def tight(self, change: dict[str, int]) -> frozenset[str]:
+        """Banks that a change would take over their limit."""
+        return frozenset(
+            bank for bank, units in change.items() if units > 0 and self.now[bank] + units > self.limits[bank]
+        )
+
+    def place(self, node: int) -> list[int]:
+        """Account for ``node``; returns the nodes that have become the last user of some value."""
+        for bank, units in self.change(node).items():
+            self.now[bank] += units
+        last: list[int] = []
+        for value in self.reads[node]:
+            users = self.users[value]
+            users.discard(node)
+            if len(users) == 1 and value not in self._kept:
+                last.extend(users)
+        for value in self.defines[node]:
+            users = self.users.get(value, set())
+            if len(users) == 1 and value not in self._kept:
+                last.extend(users)
+        return last
+
+
+class _BlockScheduler:
+    def __init__(
+        self,
+        block: Block,
+        graph: DependenceGraph,
+        model: ScheduleModel,
+        strategy: Strategy,
+        liveness: Liveness,
+    ) -> None:
+        self._graph = graph
+        self._model = model
+        self._strategy = strategy
+        self._pressure = _Pressure(block, graph, model, strategy, liveness)
+        self._successors = graph.successors()
+        self._missing = [len(before) for before in graph.predecessors]
+        self._earliest = [0] * len(graph.members)
+        own = [
+            max((model.latency(inst.descriptor) for inst in group if inst.descriptor is not None), default=0)
+            for group in graph.members
+        ]
+        self._height = heights(graph, own)
+        self._pairs = model.has_pairs
+        self._done = [False] * len(graph.members)
+        self._pending: list[tuple[int, int]] = []
+        self._ready: list[tuple[int, int]] = []
+        self._by_source: list[int] = []
+        self._killers: list[int] = []
+        self._last_users: set[int] = set()
+        self._busy: dict[str, int] = {}
+        self._cycle = 0
+        self._last: Descriptor | None = None
+        self._placed: list[Instruction] = []
+
+    def run(self) -> list[Instruction]:
+        """Place every node; returns the new order."""
+        self._release([node for node, missing in enumerate(self._missing) if not missing])
+        while (node := self._choose()) is not None:
+            self._place(node)
+        return self._placed
+
+    def _release(self, nodes: list[int]) -> None:
+        """Make nodes available whose predecessors have all been placed; joins are done at once."""
+        work = nodes
+        while work:
+            node = work.pop()
+            if not self._graph.members[node]:
+                self._done[node] = True
+                work.extend(self._satisfy(node, self._earliest[node]))
+                continue
+            heapq.heappush(self._pending, (self._earliest[node], node))
+            heapq.heappush(self._by_source, node)
+            if node in self._last_users:
+                heapq.heappush(self._killers, node)
+
+    def _satisfy(self, node: int, start: int) -> list[int]:
+        """Tell the successors of ``node``; returns those that wait for nothing else."""
+        free = []
+        for after, cycles in self._successors[node]:
+            self._earliest[after] = max(self._earliest[after], start + cycles)
+            self._missing[after] -= 1
+            if not self._missing[after]:
+                free.append(after)
+        return free
+
+    def _place(self, node: int) -> None:
+        members = self._graph.members[node]
+        start = max(self._cycle, self._earliest[node], self._resources_free(node))
+        for instruction in members:
+            self._last = instruction.descriptor
+            if self._last is not None:
+                for resource, cycles in self._model.resources(self._last):
+                    self._busy[resource] = max(start, self._busy.get(resource, 0)) + cycles
+        self._cycle = start + len(members)
+        self._placed += members
+        self._done[node] = True
+        for last in self._pressure.place(node):
+            self._last_users.add(last)
+            if not self._missing[last] and not self._done[last]:
+                heapq.heappush(self._killers, last)
+        self._release(self._satisfy(node, self._cycle - 1))
+
+    def _resources_free(self, node: int) -> int:
+        """First cycle at which the resources of the node's first instruction are free."""
+        if not self._busy:
+            return 0
+        descriptor = self._graph.members[node][0].descriptor
+        if descriptor is None:
+            return 0
+        return max((self._busy.get(name, 0) for name, _ in self._model.resources(descriptor)), default=0)
+
+    def _choose(self) -> int | None:
+        """The node to place next, None when all are placed."""
+        if self._strategy is Strategy.PRESSURE:
+            return self._fewest_registers(None)
+        best = self._most_urgent()
+        if best is None:
+            return None
+        change = self._pressure.change(best)
+        tight = self._pressure.tight(change)
+        if not tight:
+            return best
+        other = self._fewest_registers(tight)
+        return best if other is None else other
+
+    def _most_urgent(self) -> int | None:
+        """The ready node on the longest path; advances the clock when none is ready."""
+        done, height = self._done, self._height
+        while True:
+            while self._pending and (done[self._pending[0][1]] or self._pending[0][0] <= self._cycle):
+                _, node = heapq.heappop(self._pending)
+                if not done[node]:
+                    heapq.heappush(self._ready, (-height[node], node))
+            while self._ready and done[self._ready[0][1]]:
+                heapq.heappop(self._ready)
+            if self._ready:
+                return self._preferred()
+            if not self._pending:
+                return None
+            self._cycle = self._pending[0][0]
+
+    def _preferred(self) -> int:
+        """The first ready node, or a near one that pairs with the last or finds its resource free."""
+        first = self._ready[0][1]
+        if self._last is None or (not self._busy and not self._pairs):
+            return first
+        looked = self._take(self._ready)
+        chosen, gain = first, 0
+        stalled = self._resources_free(first) > self._cycle
+        for _, node in looked:
+            descriptor = self._graph.members[node][0].descriptor
+            if descriptor is None or self._resources_free(node) > self._cycle:
+                continue
+            affinity = self._model.affinity(self._last, descriptor)
+            if affinity > gain or (stalled and chosen is first):
+                chosen, gain = node, affinity
+        for entry in looked:
+            heapq.heappush(self._ready, entry)
+        return chosen
+
+    def _take(self, heap: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        taken: list[tuple[int, int]] = []
+        while heap and len(taken) < _LOOK:
+            entry = heapq.heappop(heap)
+            if not self._done[entry[1]]:
+                taken.append(entry)
+        return taken
+
+    def _fewest_registers(self, banks: frozenset[str] | None) -> int | None:
+        """Among the next nodes in source order and those that end some value's life, the one that
+        frees most registers of ``banks`` (all, if None); the first in source order if none frees any."""
+        best: tuple[int, int] | None = None
+        first: int | None = None
+        for heap in (self._by_source, self._killers):
+            looked: list[int] = []
+            while heap and len(looked) < _LOOK:
+                node = heapq.heappop(heap)
+                if self._done[node]:
+                    continue
+                looked.append(node)
+                change = self._pressure.change(node)
+                units = sum(count for bank, count in change.items() if banks is None or bank in banks)
+                if best is None or (units, node) < best:
+                    best = (units, node)
+            if looked and first is None:
+                first = looked[0]
+            for node in looked:
+                heapq.heappush(heap, node)
+        if best is None:
+            return None
+        return best[1] if best[0] <= 0 else first
