@@ -7,7 +7,7 @@ kernel of the module, so one pipeline layout serves them all:
 offset   size   content
 =======  =====  ========================================================================================
 0        8      device address of the binding table: an array of 64-bit buffer addresses
-8        4      base index: the table entry of this dispatch's first binding
+8        4      base index: the table entry of this dispatch's first binding, below 2**31
 12       4·n    inline scalar words, n being the largest number any kernel of the module needs
 =======  =====  ========================================================================================
 
@@ -302,6 +302,29 @@ class Root:
                 high = self._word(function, index + 1)
                 pair = function.op("OpCompositeConstruct", types.VectorType(types.U32, 2), word, high)
                 return function.op("OpBitcast", types.F64 if wide == "f64" else types.U64, pair)
+
+    def opaque_zero(self, function: FunctionBuilder) -> Value:
+        """A 32-bit integer that is zero, which no compiler can know: the top bit of the base index.
+
+        Drivers simplify float arithmetic with a constant zero as if NaN, infinity and -0.0 did not exist, in
+        spite of
+        NoContraction and SignedZeroInfNanPreserve: Mesa's llvmpipe makes x*0.0 zero and x+0.0 and 0.0-x
+            copies.
+        Zeros made from this value escape that.
+        """
+        base = self._member(function, types.U32, 1)
+        return function.op("OpShiftRightLogical", types.U32, base, self._module.constant(types.U32, 31))
+
+    def float_zero(self, function: FunctionBuilder, type_: types.FloatType, negative: bool = False) -> Value:
+        """The float 0.0 or -0.0 made from `opaque_zero`."""
+        integer = types.IntType(type_.width)
+        bits = self.opaque_zero(function)
+        if type_.width != 32:
+            bits = function.op("OpUConvert", integer, bits)
+        if negative:
+            sign = self._module.constant(integer, 1 << (type_.width - 1))
+            bits = function.op("OpBitwiseOr", integer, bits, sign)
+        return function.op("OpBitcast", type_, bits)
 
     def _word(self, function: FunctionBuilder, index: int) -> Value:
         return self._member(function, types.U32, 2, index)

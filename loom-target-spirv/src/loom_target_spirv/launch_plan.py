@@ -128,14 +128,14 @@ def _merge_regions(arrays: Sequence[Array]) -> tuple[tuple[Array, ...], tuple[tu
 def check_limits(
     abi: ModuleAbi, kernel: KernelAbi, workgroups: tuple[int, int, int], facts: DeviceFacts
 ) -> None:
-    """Raise VulkanUnsupported when the workgroup, the grid or the root is more than the device takes."""
+    """Raise VulkanUnsupported when the workgroup, the grid or the root is more than the device has."""
     x, y, z = kernel.local_size
     if x * y * z > facts.max_invocations or any(
         size > limit for size, limit in zip(kernel.local_size, facts.max_workgroup_size, strict=True)
     ):
         raise VulkanUnsupported(
-            f"the workgroup size {kernel.local_size} of {kernel.name!r} exceeds the limits of {facts.name!r}: "
-            f"{facts.max_workgroup_size} and {facts.max_invocations} in all"
+            f"the workgroup size {kernel.local_size} of {kernel.name!r} exceeds the limits of "
+            f"{facts.name!r}: {facts.max_workgroup_size} and {facts.max_invocations} in all"
         )
     if any(not 0 <= n <= limit for n, limit in zip(workgroups, facts.max_workgroup_count, strict=True)):
         raise VulkanUnsupported(

@@ -11,7 +11,7 @@ Bodies are written with `loom_target_spirv.function.FunctionBuilder`, which `Mod
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
@@ -101,6 +101,7 @@ class ModuleBuilder:
         self._types: dict[Type, int] = {}
         self._constants: dict[tuple[Type, object], Value] = {}
         self._builtins: dict[BuiltIn, Value] = {}
+        self._helpers: dict[str, FunctionBuilder] = {}
         self.global_ids: set[int] = set()
         for capability in (
             Capability.Shader,
@@ -321,6 +322,17 @@ class ModuleBuilder:
         self._functions.append(function)
         self.name(function.id, name)
         return function
+
+    def helper(
+        self, name: str, result: Type, parameters: Sequence[Type], write: Callable[[FunctionBuilder], None]
+    ) -> FunctionBuilder:
+        """The function `name` of the module, made by `write` at the first request."""
+        known = self._helpers.get(name)
+        if known is None:
+            known = self.function(name, result, parameters)
+            self._helpers[name] = known
+            write(known)
+        return known
 
     def entry_point(self, function: FunctionBuilder, name: str, local_size: tuple[int, int, int]) -> None:
         """Make a function without parameters a compute kernel of `local_size` work-items per workgroup.
