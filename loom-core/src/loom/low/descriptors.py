@@ -171,6 +171,8 @@ class Descriptor:
         rematerializable: may be issued again instead of keeping its result (no operands whose
             values may have changed, no effects).
         encoding: whatever the target's emitter needs; nobody else looks inside.
+        variadic_operands: any number of operands may follow the declared ones.
+        grouped: the text groups operands as ``<a>[b](c)``: how many stand in the first two groups.
     """
 
     key: str
@@ -184,6 +186,8 @@ class Descriptor:
     commutative: tuple[str, str] | None = None
     rematerializable: bool = False
     encoding: object = None
+    variadic_operands: bool = False
+    grouped: tuple[int, int] | None = None
     ties: tuple[tuple[int, int], ...] = field(init=False, repr=False)
     """(result index, operand index) of every tie, precomputed from the names."""
 

@@ -1,0 +1,1 @@
+"""The ``buffer`` dialect: storage roots."""

@@ -1,0 +1,53 @@
+"""Rules of the ``buffer`` dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loom.dialects.scf.verify import lengths_differ, out_of_contract
+from loom.ir.diagnostics import Diagnostic
+
+ALLOCATABLE = ("global", "workgroup", "private", "host", "generic")
+
+
+def is_power_of_two(value: int) -> bool:
+    """Whether a value is a positive power of two."""
+    return value > 0 and value & (value - 1) == 0
+
+
+def alloca(op: Any) -> list[Diagnostic] | None:
+    """An allocatable space and a power-of-two alignment."""
+    found = []
+    if op.space not in ALLOCATABLE:
+        found.append(out_of_contract(op, "memory_space", op.space, f"one of {', '.join(ALLOCATABLE)}"))
+    if not is_power_of_two(op.alignment):
+        found.append(out_of_contract(op, "alignment", op.alignment, "a positive power of two"))
+    return found
+
+
+def pack(op: Any) -> list[Diagnostic] | None:
+    """One result more than ranges; power-of-two alignments."""
+    found = [out_of_contract(op, "align", a, "a positive power of two") for a in op.alignments if not is_power_of_two(a)]
+    if len(op.results) != len(op.sizes) + 1:
+        found.append(lengths_differ(op, "results", len(op.results), "ranges and a total", len(op.sizes) + 1))
+    return found
+
+
+def one_result_each(op: Any) -> list[Diagnostic] | None:
+    """One result per operand."""
+    if len(op.results) != len(op.inputs):
+        return [lengths_differ(op, "operands", len(op.inputs), "results", len(op.results))]
+    return None
+
+
+def alignment(op: Any) -> list[Diagnostic] | None:
+    """A power of two, one result per operand."""
+    found = one_result_each(op) or []
+    if not is_power_of_two(op.minimum_alignment):
+        found.append(out_of_contract(op, "minimum_alignment", op.minimum_alignment, "a positive power of two"))
+    return found
+
+
+def memory_space(op: Any) -> list[Diagnostic] | None:
+    """Never ``unknown``."""
+    return [out_of_contract(op, "memory_space", "unknown", "a concrete space")] if op.space == "unknown" else None

@@ -1,0 +1,1 @@
+"""The ``cfg`` dialect: explicit control flow."""

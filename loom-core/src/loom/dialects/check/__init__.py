@@ -1,0 +1,1 @@
+"""The ``check`` dialect: executable correctness cases and benchmarks."""

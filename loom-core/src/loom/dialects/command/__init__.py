@@ -1,0 +1,1 @@
+"""The ``command`` dialect: reusable submissions."""

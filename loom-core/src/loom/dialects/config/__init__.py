@@ -1,0 +1,1 @@
+"""The ``config`` dialect: compile-time choices bound elsewhere."""

@@ -1,0 +1,1 @@
+"""The ``encoding`` dialect: layouts, schemas, storage formats and transforms as values."""

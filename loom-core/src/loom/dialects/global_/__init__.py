@@ -1,0 +1,1 @@
+"""The ``global`` dialect: module-private state and constant data."""

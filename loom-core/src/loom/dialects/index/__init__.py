@@ -1,0 +1,1 @@
+"""The ``index`` dialect: logical coordinates and byte distances."""

@@ -1,0 +1,1 @@
+"""The ``kernel`` dialect: dispatchable entries and their execution environment."""

@@ -1,0 +1,102 @@
+"""Rules of the ``kernel`` dialect (language reference, part 2, section 12)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loom.dialects.scf.verify import out_of_contract
+from loom.ir.core import Op, Value
+from loom.ir.diagnostics import Diagnostic, Related
+from loom.ir.types import ALL_SCALARS, BUFFER, ERROR, Type, is_tensor, is_vector, is_view
+
+# Space -> (legal scopes, legal orderings).
+BARRIERS = {
+    "workgroup": (("subgroup", "workgroup"), ("acq_rel",)),
+    "global": (("workgroup",), ("acquire", "release", "acq_rel")),
+}
+
+
+def kernel(op: Any) -> list[Diagnostic] | None:
+    """Device arguments have an ABI; the configuration region is pure."""
+    found = []
+    if op.linkage is not None and op.export_symbol is None:
+        found.append(out_of_contract(op, "export", "absent", "given together with 'linkage'"))
+    for arg in op.body.entry.args:
+        if arg.type not in ALL_SCALARS and arg.type is not BUFFER and not is_view(arg.type) and not is_vector(arg.type) \
+                and arg.type is not ERROR:
+            found.append(Diagnostic("TYPE/014", f"device argument %{arg.name} cannot be {arg.type}", op.loc,
+                                    {"argument_name": arg.name, "actual_type": arg.type,
+                                     "expected_constraint": "buffer, scalar, view or vector"}))
+    for inner in op.config.ops():
+        if not inner.spec.traits & {"pure", "terminator", "region_effects"} and "call" not in inner.spec.traits:
+            found.append(Diagnostic("STRUCTURE/017", f"'{inner.name}' in the launch configuration, which must be pure", inner.loc,
+                                    {"op_name": inner.name, "read_count": 0, "write_count": 1, "convergent_count": 0}))
+    return found
+
+
+def device_only(op: Op) -> list[Diagnostic] | None:
+    """Stands in a kernel, or in a function or template that is not host-only."""
+    for ancestor in op.ancestors():
+        if ancestor.name == "kernel.def":
+            region = op.parent
+            while region is not None and region.parent is not None and region.parent.parent is not ancestor:
+                outer = region.parent.parent
+                region = outer.parent if outer is not None else None
+            if region is not None and region.parent is ancestor.regions[0]:
+                break
+            return None
+        if ancestor.name in ("func.def", "template.def") and ancestor.attribute("cc") != "host":
+            return None
+    return [Diagnostic("STRUCTURE/029", f"'{op.name}' needs a kernel body or a device function around it", op.loc,
+                       {"op_name": op.name, "constraint_kind": "ancestor", "ancestor_name": "kernel.def",
+                        "actual_ancestor": op.parent_op.name if op.parent_op else "module"})]
+
+
+def barrier(op: Any) -> list[Diagnostic] | None:
+    """Legal combinations of space, scope and ordering."""
+    if op.space not in BARRIERS:
+        return [out_of_contract(op, "memory_space", op.space, " or ".join(BARRIERS))]
+    scopes, orderings = BARRIERS[op.space]
+    if op.scope not in scopes:
+        return [out_of_contract(op, "scope", op.scope, " or ".join(scopes))]
+    if op.ordering not in orderings:
+        return [out_of_contract(op, "ordering", op.ordering, " or ".join(orderings))]
+    return None
+
+
+def launch(op: Any) -> list[Diagnostic] | None:
+    """Launching happens outside kernels."""
+    for ancestor in op.ancestors():
+        if ancestor.name == "kernel.def":
+            return [Diagnostic("STRUCTURE/029", "a kernel cannot launch a kernel", op.loc,
+                               {"op_name": op.name, "constraint_kind": "no_ancestor", "ancestor_name": "kernel.def",
+                                "actual_ancestor": "kernel.def"})]
+    return None
+
+
+def argument_matches(actual: Type, declared: Type) -> bool:
+    """Whether a launch operand suits a device argument: a tensor's storage serves as a buffer or dense view."""
+    if actual == declared or actual is ERROR:
+        return True
+    return is_tensor(actual) and (declared is BUFFER or is_view(declared))
+
+
+def check_launch(op: Any, target: Any) -> list[Diagnostic]:
+    """Operands match the kernel's two signatures."""
+    found: list[Diagnostic] = []
+    where = (Related(f"'@{target.callee}' is declared here", target.loc),)
+    workload, args = target.config.entry.args, target.body.entry.args
+    for field, actual, declared in (("workload", op.workload, workload), ("args", op.args, args)):
+        if len(actual) != len(declared):
+            found.append(Diagnostic("STRUCTURE/001", f"'@{target.callee}' takes {len(declared)} {field} values, not {len(actual)}", op.loc,
+                                    {"op_name": op.name, "actual_count": len(actual), "expected_count": len(declared)},
+                                    related=where))
+            continue
+        mapping: dict[Value, Value] = dict(zip(declared, actual, strict=True))
+        for i, (value, parameter) in enumerate(zip(actual, declared, strict=True)):
+            expected = parameter.type.substitute(mapping)
+            if not argument_matches(value.type, expected):
+                found.append(Diagnostic("TYPE/001", f"{field}[{i}] has type {value.type}, but '@{target.callee}' declares {expected}",
+                                        op.loc, {"field_a": f"{field}[{i}]", "type_a": value.type, "field_b": target.callee,
+                                                 "type_b": expected}, related=where))
+    return found

@@ -1,0 +1,1 @@
+"""The ``low`` dialect: SSA over target registers."""

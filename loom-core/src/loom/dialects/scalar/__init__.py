@@ -1,0 +1,1 @@
+"""The scalar`` dialect: arithmetic on integer and floating-point scalars."""

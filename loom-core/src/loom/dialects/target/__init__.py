@@ -1,0 +1,1 @@
+"""The ``target`` dialect: target records and queries."""

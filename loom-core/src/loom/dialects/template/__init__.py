@@ -1,0 +1,1 @@
+"""The ``template`` dialect: families, providers and applications."""

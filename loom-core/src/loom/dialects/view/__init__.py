@@ -1,0 +1,1 @@
+"""The ``view`` dialect: typed windows over buffers."""

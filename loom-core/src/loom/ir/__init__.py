@@ -1,0 +1,1 @@
+"""The in-memory program: types, attributes, values, operations, blocks, regions and modules."""

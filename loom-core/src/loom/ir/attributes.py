@@ -1,0 +1,130 @@
+"""Attribute values that plain Python objects do not express.
+
+Integers, floats, booleans, ``str`` (quoted text, or the word of a declared enum), ``bytes``, tuples and types
+are attribute values as they are. This module adds the rest (language reference, part 1, section 2.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from loom.ir.core import Value
+    from loom.ir.types import Type
+
+
+class Keyword(str):
+    """A bare word in generic value position."""
+
+    __slots__ = ()
+
+
+class SymbolRef(str):
+    """``@name`` in generic value position; the text excludes the sigil."""
+
+    __slots__ = ()
+
+
+class Dictionary(dict[str, object]):
+    """An attribute dictionary; prints its keys sorted."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:  # type: ignore[override]  # frozen by convention once it is an attribute
+        return hash(tuple(sorted(self)))
+
+
+@attrs.frozen
+class Ref:
+    """Argument of a predicate: position in the operand or signature list that the owner of the list defines."""
+
+    index: int
+
+
+@attrs.frozen
+class Predicate:
+    """One entry of a predicate list: ``range(%n, 0, 64)``."""
+
+    name: str
+    args: tuple[int | Ref, ...]
+
+
+# name -> (number of arguments, operand domain)
+PREDICATES: Final[dict[str, tuple[int, str]]] = {
+    "eq": (2, "any"),
+    "ne": (2, "any"),
+    "lt": (2, "number"),
+    "le": (2, "number"),
+    "gt": (2, "number"),
+    "ge": (2, "number"),
+    "ult": (2, "integer"),
+    "ule": (2, "integer"),
+    "ugt": (2, "integer"),
+    "uge": (2, "integer"),
+    "multiple_of": (2, "number"),
+    "power_of_two": (1, "number"),
+    "range": (3, "number"),
+    "not_nan": (1, "float"),
+    "not_inf": (1, "float"),
+    "finite": (1, "float"),
+}
+
+# Older spellings that are still read: name -> (number of arguments, current name).
+OLD_PREDICATES: Final[dict[str, tuple[int, str]]] = {
+    "mul": (2, "multiple_of"),
+    "pow2": (1, "power_of_two"),
+    "min": (2, "ge"),
+    "max": (2, "le"),
+}
+
+
+@attrs.frozen(repr=False)
+class Encoding:
+    """``#family``, ``#family<primary>``, ``#family<name = value>``: a parameterised attribute or static encoding.
+
+    ``tight`` selects the spelling of named parameters: ``name=value`` (encodings) or ``name = value``
+    (other attribute families). ``alias`` is the authored file alias, kept for printing.
+    """
+
+    family: str
+    primary: tuple[object, ...] = ()
+    params: tuple[tuple[str, object], ...] = ()
+    tight: bool = True
+    alias: str | None = attrs.field(default=None, eq=False)
+
+    def param(self, name: str, default: object = None) -> object:
+        """Return the named parameter or ``default``."""
+        for key, value in self.params:
+            if key == name:
+                return value
+        return default
+
+    def __str__(self) -> str:
+        if self.alias is not None:
+            return "#" + self.alias
+        return self.full_text()
+
+    __repr__ = __str__
+
+    def full_text(self) -> str:
+        """The spelling without a file alias."""
+        from loom.ir.attribute_text import value_text
+
+        sep = "=" if self.tight else " = "
+        items = [value_text(v) for v in self.primary] + [f"{k}{sep}{value_text(v)}" for k, v in self.params]
+        return f"#{self.family}<{', '.join(items)}>" if items else f"#{self.family}"
+
+
+@attrs.frozen
+class ResultSpec:
+    """One entry of a signature's result list.
+
+    ``value`` exists when the result is named, so that sibling types and predicates can mention it. ``tied`` is
+    the position of the argument whose storage the result shares.
+    """
+
+    type: Type
+    value: Value | None = None
+    tied: int | None = None

@@ -1,0 +1,195 @@
+"""What hooks return. Records only name and describe; their functions are called when used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import attrs
+
+if TYPE_CHECKING:
+    from loom.ir.core import Module, Op
+    from loom.ir.types import Type
+    from loom.low.descriptors import DescriptorSet
+
+
+@attrs.frozen
+class TargetProfile:
+    """A compilation target: ``family:selector`` and the facts it publishes.
+
+    ``contract`` is the key of its descriptor set. ``facts`` are normalized target facts (language reference,
+    part 3, section 5.2), such as ``subgroup_size`` or ``index_bitwidth``. ``satisfies`` lists the selectors of
+    the same family whose code this target accepts (itself included), ``default_format`` the artifact that
+    ``loom-compile`` makes by default, ``record`` the op name and profile word of an equivalent target record.
+    """
+
+    family: str
+    selector: str
+    contract: str
+    facts: Mapping[str, object]
+    default_format: str
+    record: tuple[str, str]
+    satisfies: frozenset[str] = frozenset()
+    scheduler: str | None = None
+    summary: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}:{self.selector}"
+
+    def accepts(self, other: TargetProfile) -> bool:
+        """Whether code authored for ``other`` may be used when compiling for this target."""
+        return self.family == other.family and (other.selector == self.selector or other.selector in self.satisfies)
+
+
+@attrs.frozen
+class LazyDescriptorSet:
+    """A descriptor set that is built on first use."""
+
+    key: str
+    build: Callable[[], DescriptorSet]
+
+
+@attrs.frozen
+class Scheduler:
+    """A named schedule model."""
+
+    name: str
+    make: Callable[[TargetProfile], Any]
+    summary: str = ""
+
+
+@attrs.frozen
+class Artifact:
+    """A finished product. ``name`` is its file name inside an output directory, ``role`` what it is."""
+
+    name: str
+    role: str
+    data: bytes
+
+
+@attrs.frozen
+class EmitRequest:
+    """What an emitter gets: a linked and specialized module, the selected roots, and the target."""
+
+    module: Module
+    roots: tuple[Op, ...]
+    target: TargetProfile | None
+    options: Mapping[str, object] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class EmitResult:
+    """What an emitter makes: the primary artifact, further ones, and report data by group."""
+
+    primary: Artifact
+    extras: tuple[Artifact, ...] = ()
+    report: Mapping[str, object] = attrs.field(factory=dict)
+    low_text: str | None = None
+
+
+@attrs.frozen
+class Emitter:
+    """An artifact format. ``needs_target`` is false for target-neutral formats.
+
+    ``lower`` returns the module with target Low in place of the selected roots, for inspection.
+    """
+
+    format: str
+    families: tuple[str, ...]
+    emit: Callable[[EmitRequest], EmitResult]
+    lower: Callable[[EmitRequest], Module] | None = None
+    needs_target: bool = True
+    root_traits: tuple[str, ...] = ("kernel",)
+    summary: str = ""
+
+
+class OpenDevice(Protocol):
+    """A device in use by the check runner. Arrays are NumPy arrays, updated in place.
+
+    ``facts`` are the normalized facts that requirement providers ask for.
+    """
+
+    facts: Mapping[str, object]
+
+    def launch(self, module: Module, kernel: Op, workload: Sequence[Any], arguments: Sequence[Any]) -> None:
+        """Run one kernel of a linked module: ``workload`` are Python integers, ``arguments`` arrays and scalars."""
+
+    def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:
+        """Call one function and return its results."""
+
+    def close(self) -> None:
+        """Release what the device holds."""
+
+
+@attrs.frozen
+class Device:
+    """A device that checks can run on. ``default_target`` names the target used unless ``--target`` does."""
+
+    name: str
+    open: Callable[[TargetProfile | None], OpenDevice]
+    default_target: str | None = None
+    families: tuple[str, ...] = ()
+    summary: str = ""
+
+
+@attrs.frozen
+class Verdict:
+    """Answer of a requirement provider. ``code`` explains an unmet requirement."""
+
+    satisfied: bool
+    code: str = ""
+    message: str = ""
+
+
+@attrs.frozen
+class RequirementProvider:
+    """Decides ``check.requires<key>``: ``check(facts wanted, device facts) -> Verdict``."""
+
+    key: str
+    check: Callable[[Mapping[str, object], Mapping[str, object]], Verdict]
+
+
+@attrs.frozen
+class Oracle:
+    """Computes expected values: ``compute(attributes, inputs, result types) -> results``."""
+
+    key: str
+    compute: Callable[[Mapping[str, object], Sequence[Any], Sequence[Type]], list[Any]]
+
+
+@attrs.frozen
+class Validator:
+    """Compares values: ``compare(actual, expected, attributes) -> failure text or None``."""
+
+    key: str
+    compare: Callable[[Any, Any, Mapping[str, object]], str | None]
+
+
+@attrs.frozen
+class EncodingFamily:
+    """A family of static encodings."""
+
+    name: str
+    role: str
+    parameters: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class PluginInfo:
+    """A loaded plugin: entry point name, distribution, version, and what it registered."""
+
+    name: str
+    distribution: str
+    version: str
+    module: str
+    registered: Mapping[str, tuple[str, ...]]
+
+
+@attrs.frozen
+class ArtifactFile:
+    """An artifact on disk."""
+
+    path: Path
+    role: str

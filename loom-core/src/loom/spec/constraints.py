@@ -1,0 +1,73 @@
+"""Type constraint classes used in op tables (language reference, part 1, section 4.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from loom.ir import types as t
+
+
+@attrs.frozen(eq=False)
+class Constraint:
+    """A named set of types: ``members`` is a finite set, ``test`` decides everything else."""
+
+    name: str
+    members: frozenset[t.Type] | None = None
+    test: Callable[[t.Type], bool] | None = None
+
+    def accepts(self, type_: t.Type) -> bool:
+        """Whether the type belongs to the class. The type of a value that did not parse always does."""
+        if self.members is not None and type_ in self.members:
+            return True
+        if type_ is t.ERROR:
+            return True
+        return self.members is None and (self.test is None or self.test(type_))
+
+
+def _one(*types: t.Type) -> frozenset[t.Type]:
+    return frozenset(types)
+
+
+def _head(kind: str) -> Callable[[t.Type], bool]:
+    return lambda type_: isinstance(type_, t.ShapedType) and type_.kind == kind
+
+
+ANY: Final = Constraint("any type")
+SCALAR: Final = Constraint("scalar", t.ALL_SCALARS)
+INTEGER: Final = Constraint("integer scalar", t.INTEGERS)
+FLOAT: Final = Constraint("floating-point scalar", t.FLOATS)
+PAYLOAD: Final = Constraint("integer or floating-point scalar", t.PAYLOADS)
+INDEX: Final = Constraint("index", _one(t.INDEX))
+OFFSET: Final = Constraint("offset", _one(t.OFFSET))
+ADDRESS: Final = Constraint("index or offset", t.ADDRESSES)
+INTEGER_OR_ADDRESS: Final = Constraint("integer, index or offset", t.INTEGERS | t.ADDRESSES)
+I1: Final = Constraint("i1", _one(t.I1))
+I32: Final = Constraint("i32", _one(t.I32))
+I64: Final = Constraint("i64", _one(t.I64))
+BUFFER: Final = Constraint("buffer", _one(t.BUFFER))
+VECTOR: Final = Constraint("vector", None, _head("vector"))
+VIEW: Final = Constraint("view", None, _head("view"))
+TENSOR: Final = Constraint("tensor", None, _head("tensor"))
+TILE: Final = Constraint("tile", None, _head("tile"))
+SHAPED: Final = Constraint("shaped type", None, lambda type_: isinstance(type_, t.ShapedType))
+REG: Final = Constraint("register", None, lambda type_: isinstance(type_, t.RegType))
+STORAGE: Final = Constraint("low storage", None, lambda type_: isinstance(type_, t.StorageType))
+ENC: Final = Constraint("encoding", None, lambda type_: isinstance(type_, t.EncodingType))
+
+
+def _role(role: str) -> Constraint:
+    return Constraint(f"encoding<{role}>", _one(t.ENCODING_TYPES[role]))
+
+
+ENC_LAYOUT: Final = _role("layout")
+ENC_SCHEMA: Final = _role("schema")
+ENC_STORAGE: Final = _role("storage")
+ENC_TRANSFORM: Final = _role("transform")
+
+
+def exactly(type_: t.Type) -> Constraint:
+    """The class with one member."""
+    return Constraint(type_.text, _one(type_))

@@ -1,0 +1,306 @@
+"""What a declaration consists of: operands, results, attributes, regions, traits and a format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+
+import attrs
+
+from loom.spec.kinds import AttributeKind
+
+if TYPE_CHECKING:
+    from loom.ir.core import Op
+    from loom.ir.diagnostics import Diagnostic
+    from loom.ir.types import Type
+    from loom.spec.constraints import Constraint
+
+
+@attrs.frozen
+class OperandDef:
+    """An operand group. ``arity`` is ``one``, ``optional`` or ``variadic``."""
+
+    name: str
+    constraint: Constraint
+    arity: str
+
+
+@attrs.frozen
+class ResultDef:
+    """A result. Its type is parsed, or equals ``same_type_as`` / ``fixed`` / ``infer(op fields)``."""
+
+    name: str
+    constraint: Constraint
+    variadic: bool
+    same_type_as: str | None
+    fixed: Type | None
+    infer: Callable[[Op], Type] | None
+
+
+@attrs.frozen
+class AttributeDef:
+    """An attribute. An absent optional one is ``None``; ``default`` never prints when ``elide`` is set."""
+
+    name: str
+    kind: AttributeKind
+    required: bool
+    default: object
+    key: str
+
+
+@attrs.frozen
+class RegionDef:
+    """A region. ``terminator`` names the op that may be left out in text when ``implicit``."""
+
+    name: str
+    terminator: str | None
+    implicit: bool
+    optional: bool
+    single_block: bool
+    variadic: bool
+
+
+@attrs.frozen(eq=False)
+class OpSpec:
+    """The whole declaration of one op."""
+
+    name: str
+    format: str
+    summary: str
+    traits: frozenset[str]
+    operands: tuple[OperandDef, ...]
+    results: tuple[ResultDef, ...]
+    attributes: tuple[AttributeDef, ...]
+    regions: tuple[RegionDef, ...]
+    successors: tuple[str, ...]
+    same_type: tuple[tuple[str, ...], ...]
+    verify: Callable[[Any], list[Diagnostic] | None] | None
+    segmented: bool
+    operand_index: Mapping[str, int]
+    result_index: Mapping[str, int]
+    attribute_index: Mapping[str, int]
+    region_index: Mapping[str, int]
+    symbol_attribute: int | None
+    result_spec_attributes: tuple[int, ...]
+
+    @property
+    def dialect(self) -> str:
+        return self.name.partition(".")[0]
+
+
+# -- field specifiers, used in class bodies ----------------------------------------------------------------
+
+
+class _Field:
+    __slots__ = ("make",)
+
+    def __init__(self, make: Callable[[str], object]) -> None:
+        self.make = make
+
+
+def operand(constraint: Constraint) -> Any:
+    """One operand."""
+    return _Field(lambda name: OperandDef(name, constraint, "one"))
+
+
+def optional_operand(constraint: Constraint) -> Any:
+    """An operand that may be absent (``None``)."""
+    return _Field(lambda name: OperandDef(name, constraint, "optional"))
+
+
+def operands(constraint: Constraint) -> Any:
+    """Any number of operands."""
+    return _Field(lambda name: OperandDef(name, constraint, "variadic"))
+
+
+def result(
+    constraint: Constraint,
+    *,
+    same_type_as: str | None = None,
+    fixed: Type | None = None,
+    infer: Callable[[Any], Type] | None = None,
+) -> Any:
+    """One result; without a rule for its type the format must spell it."""
+    return _Field(lambda name: ResultDef(name, constraint, False, same_type_as, fixed, infer))
+
+
+def results(constraint: Constraint) -> Any:
+    """Any number of results."""
+    return _Field(lambda name: ResultDef(name, constraint, True, None, None, None))
+
+
+def attribute(kind: AttributeKind, *, default: object = None, required: bool | None = None, key: str | None = None) -> Any:
+    """An attribute. Required unless it has a default or ``required=False``. ``key`` is its dictionary key."""
+    needed = (default is None) if required is None else required
+    return _Field(lambda name: AttributeDef(name, kind, needed, default, key or name))
+
+
+def optional_attribute(kind: AttributeKind, *, key: str | None = None) -> Any:
+    """An attribute that may be absent (``None``)."""
+    return _Field(lambda name: AttributeDef(name, kind, False, None, key or name))
+
+
+def region(
+    terminator: str | None = None, *, implicit: bool = False, optional: bool = False, single_block: bool = True
+) -> Any:
+    """A region whose blocks end in ``terminator``."""
+    return _Field(lambda name: RegionDef(name, terminator, implicit, optional, single_block, False))
+
+
+def regions(terminator: str | None = None, *, implicit: bool = False, single_block: bool = True) -> Any:
+    """Any number of regions (after all others)."""
+    return _Field(lambda name: RegionDef(name, terminator, implicit, False, single_block, True))
+
+
+def successor() -> Any:
+    """A successor block."""
+    return _Field(lambda name: name)
+
+
+C = TypeVar("C", bound="type[Op]")
+
+
+@dataclass_transform(field_specifiers=(operand, optional_operand, operands, result, results, attribute, region))
+def op(
+    name: str,
+    format: str,
+    *,
+    traits: tuple[str, ...] = (),
+    same_type: tuple[tuple[str, ...], ...] = (),
+    verify: Callable[[Any], list[Diagnostic] | None] | None = None,
+    symbol: str | None = None,
+) -> Callable[[C], C]:
+    """Class decorator: turn a class of fields into an operation and register it under ``name``.
+
+    ``format`` is the text behind the op name, in the notation of :mod:`loom.spec.format`. Fields of base classes
+    come first. ``same_type`` lists groups of operand and result names whose types must be equal.
+    """
+
+    def decorate(cls: C) -> C:
+        return define(cls, name, format, traits=traits, same_type=same_type, verify=verify, symbol=symbol)
+
+    return decorate
+
+
+def define(
+    base: C,
+    name: str,
+    format: str,
+    *,
+    traits: tuple[str, ...] = (),
+    same_type: tuple[tuple[str, ...], ...] = (),
+    verify: Callable[[Any], list[Diagnostic] | None] | None = None,
+    symbol: str | None = None,
+    summary: str | None = None,
+    class_name: str | None = None,
+) -> C:
+    """Make and register an operation from a class of fields. Used directly for families given as tables."""
+    from loom.spec.registry import register
+
+    fields: dict[str, object] = {}
+    for ancestor in reversed(base.__mro__):
+        for key, value in vars(ancestor).items():
+            if isinstance(value, _Field):
+                fields[key] = value.make(key)
+    operand_defs = tuple(f for f in fields.values() if isinstance(f, OperandDef))
+    result_defs = tuple(f for f in fields.values() if isinstance(f, ResultDef))
+    attribute_defs = tuple(f for f in fields.values() if isinstance(f, AttributeDef))
+    region_defs = tuple(f for f in fields.values() if isinstance(f, RegionDef))
+    successor_defs = tuple(f for f in fields.values() if isinstance(f, str))
+    spec = OpSpec(
+        name=name,
+        format=format,
+        summary=summary or (base.__doc__ or "").strip(),
+        traits=frozenset(traits),
+        operands=operand_defs,
+        results=result_defs,
+        attributes=attribute_defs,
+        regions=region_defs,
+        successors=successor_defs,
+        same_type=same_type,
+        verify=verify,
+        segmented=any(o.arity != "one" for o in operand_defs),
+        operand_index={o.name: i for i, o in enumerate(operand_defs)},
+        result_index={r.name: i for i, r in enumerate(result_defs)},
+        attribute_index={a.name: i for i, a in enumerate(attribute_defs)},
+        region_index={r.name: i for i, r in enumerate(region_defs)},
+        symbol_attribute=next((i for i, a in enumerate(attribute_defs) if a.name == symbol), None),
+        result_spec_attributes=tuple(i for i, a in enumerate(attribute_defs) if a.kind.name == "results"),
+    )
+    namespace: dict[str, object] = {
+        "__slots__": (), "__doc__": spec.summary, "__module__": base.__module__, "spec": spec, "name": name,
+    }
+    namespace.update(_accessors(spec))
+    for key, value in vars(base).items():
+        if not isinstance(value, _Field) and not key.startswith("__"):
+            namespace.setdefault(key, value)
+    # A decorated class is replaced, a table entry subclasses its shape (so that isinstance tests work).
+    bases = base.__bases__ if class_name is None else (base,)
+    cls = type(base)(class_name or base.__name__, bases, namespace)
+    register(cls)
+    return cls
+
+
+def _accessors(spec: OpSpec) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for i, operand_def in enumerate(spec.operands):
+        found[operand_def.name] = _operand_accessor(i, operand_def.arity, spec.segmented)
+    variadic = next((r for r in spec.results if r.variadic), None)
+    for i, result_def in enumerate(spec.results):
+        if result_def.name in ("result", "results") and variadic is None:
+            continue
+        if result_def.variadic:
+            if result_def.name != "results":
+                found[result_def.name] = _tail_results(i)
+        else:
+            found[result_def.name] = _result_accessor(i)
+    for i, attribute_def in enumerate(spec.attributes):
+        found[attribute_def.name] = _attribute_accessor(i)
+    for i, region_def in enumerate(spec.regions):
+        found[region_def.name] = _region_accessor(i, region_def)
+    for i, name in enumerate(spec.successors):
+        found[name] = _successor_accessor(i)
+    return found
+
+
+def _operand_accessor(index: int, arity: str, segmented: bool) -> property:
+    if arity == "one":
+        if not segmented:
+            return property(lambda self: self.operands[index], lambda self, v: self.set_operand(index, v))
+
+        def position(self: Op) -> int:
+            assert self.segments is not None
+            return sum(self.segments[:index])
+
+        return property(lambda self: self.operands[position(self)], lambda self, v: self.set_operand(position(self), v))
+    if arity == "optional":
+        return property(
+            lambda self: next(iter(self.group(index)), None),
+            lambda self, v: self.set_group(index, () if v is None else (v,)),
+        )
+    return property(lambda self: self.group(index), lambda self, v: self.set_group(index, v))
+
+
+def _result_accessor(index: int) -> property:
+    return property(lambda self: self.results[index])
+
+
+def _tail_results(index: int) -> property:
+    return property(lambda self: self.results[index:])
+
+
+def _attribute_accessor(index: int) -> property:
+    def put(self: Op, value: object) -> None:
+        self.attributes[index] = value
+
+    return property(lambda self: self.attributes[index], put)
+
+
+def _region_accessor(index: int, region_def: RegionDef) -> property:
+    if region_def.variadic:
+        return property(lambda self: self.regions[index:])
+    return property(lambda self: self.regions[index] if index < len(self.regions) else None)
+
+
+def _successor_accessor(index: int) -> property:
+    return property(lambda self: self.successors[index])

@@ -1,0 +1,75 @@
+"""Name -> operation class. Dialects load on first use; target packages add dialects through their plugin."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from loom.ir.core import Op
+
+_OPS: Final[dict[str, type[Op]]] = {}
+_LOADED: Final[set[str]] = set()
+_EXTERNAL: Final[dict[str, str]] = {}
+
+CORE_DIALECTS: Final = (
+    "buffer", "cfg", "check", "command", "config", "encoding", "func", "global", "index", "kernel", "low",
+    "metadata", "scalar", "scf", "target", "template", "vector", "view",
+)
+
+
+def register(cls: type[Op]) -> None:
+    """Add an operation. Raises ``ValueError`` when another class owns the name."""
+    name = cls.name
+    owner = _OPS.get(name)
+    if owner is not None and (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__):
+        raise ValueError(f"operation '{name}' is declared by both {owner.__module__} and {cls.__module__}")
+    _OPS[name] = cls
+
+
+def register_dialect_module(dialect: str, module: str) -> None:
+    """Tell which Python module declares the ops of a dialect outside core. Raises ``ValueError`` on a clash."""
+    if dialect in CORE_DIALECTS or _EXTERNAL.get(dialect, module) != module:
+        raise ValueError(f"dialect '{dialect}' is declared twice")
+    _EXTERNAL[dialect] = module
+
+
+def load_dialect(dialect: str) -> None:
+    """Import the declarations of a dialect if there is one."""
+    if dialect in _LOADED:
+        return
+    if dialect in CORE_DIALECTS:
+        importlib.import_module(f"loom.dialects.{dialect}_.ops" if dialect == "global" else f"loom.dialects.{dialect}.ops")
+    else:
+        from loom.plugins.manager import load_plugins
+
+        load_plugins()
+        module = _EXTERNAL.get(dialect)
+        if module is not None:
+            importlib.import_module(module)
+    _LOADED.add(dialect)
+
+
+def lookup(name: str) -> type[Op] | None:
+    """The class of an op name, or ``None`` if nothing declares it."""
+    found = _OPS.get(name)
+    if found is None:
+        load_dialect(name.partition(".")[0])
+        found = _OPS.get(name)
+    return found
+
+
+def all_ops() -> dict[str, type[Op]]:
+    """Every op of core's dialects and of the installed plugins, by name."""
+    from loom.plugins.manager import load_plugins
+
+    load_plugins()
+    for dialect in (*CORE_DIALECTS, *_EXTERNAL):
+        load_dialect(dialect)
+    return dict(sorted(_OPS.items()))
+
+
+def known_names() -> list[str]:
+    """Names of the ops loaded so far, for suggestions."""
+    return list(_OPS)

@@ -1,0 +1,91 @@
+"""Splitting source text into tokens (language reference, part 1, section 1).
+
+One regular expression finds all tokens of a module in one call. Token texts are kept, positions are not: they
+are recomputed only when something is reported. A shaped type or register type is a single token, so that a
+dimension list needs no scanner mode of its own and static types can be looked up by their text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BALANCED = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>[^<>\n]*)*>"
+
+TOKEN_ALTERNATIVES: Final = (
+    r"//[^\n]*"  # comment
+    r"|\n\s*"  # a second line end: blank line(s)
+    r"|%[A-Za-z0-9_$][A-Za-z0-9_$-]*"
+    rf"|(?:vector|view|tile|tensor|group|pool|reg|encoding)(?=<){_BALANCED}"
+    r"|[A-Za-z_$][A-Za-z0-9_$-]*(?:\.[A-Za-z0-9_$][A-Za-z0-9_$-]*)*"
+    r"|->"
+    r"|-?(?:0x[0-9a-fA-F]+(?:\.[0-9a-fA-F]+)?(?:p[+-]?[0-9]+)?|[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+    r"|-(?:inf|nan)\b"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|[@#][A-Za-z_$][A-Za-z0-9_$-]*(?:\.[A-Za-z0-9_$][A-Za-z0-9_$-]*)*"
+    r"|\^[A-Za-z0-9_$][A-Za-z0-9_$-]*"
+    r"|[^\s]"  # punctuation, or a stray character
+)
+
+_TOKENS: Final = re.compile(rf"[ \t\r]*\n?[ \t\r]*({TOKEN_ALTERNATIVES})")
+
+END: Final = ""
+PUNCTUATION: Final = frozenset("(){}[]<>=:,|-")
+
+
+class Tokens:
+    """The tokens of a text without comments and blank lines.
+
+    ``trivia`` maps the index of a token to the blank lines and comments in front of it: a list of comment
+    texts in which ``None`` stands for one or more blank lines. ``texts`` ends with empty sentinels, so looking
+    ahead needs no bounds checks. ``raw`` maps a token to its index among all tokens, comments included.
+    """
+
+    __slots__ = ("texts", "trivia", "trivia_keys")
+
+    def __init__(self, text: str) -> None:
+        found = _TOKENS.findall(text)
+        trivia: dict[int, list[str | None]] = {}
+        if "//" in text or "\n\n" in text or any(t[0] == "\n" for t in found):
+            kept: list[str] = []
+            keep = kept.append
+            for token in found:
+                head = token[0]
+                if head == "\n":
+                    # Indented blank space may follow the last token of the text.
+                    trivia.setdefault(len(kept), []).append(None)
+                elif head == "/" and token.startswith("//"):
+                    body = token[2:].rstrip("\r")
+                    trivia.setdefault(len(kept), []).append(body[1:] if body.startswith(" ") else body)
+                else:
+                    keep(token)
+            found = kept
+        found += [END] * 8
+        self.texts: list[str] = found
+        self.trivia = trivia
+        self.trivia_keys = list(trivia)
+
+
+def token_spans(text: str) -> list[tuple[int, int]]:
+    """Character ranges of the tokens of :class:`Tokens`, by index."""
+    return [
+        match.span(1)
+        for match in _TOKENS.finditer(text)
+        if match.group(1)[0] != "\n" and not match.group(1).startswith("//")
+    ]
+
+
+def classify(token: str) -> str:
+    """A word for the kind of a token, for messages."""
+    if token == END:
+        return "end of file"
+    head = token[0]
+    if head == "%":
+        return f"value '{token}'"
+    if head == "@":
+        return f"symbol '{token}'"
+    if head == "^":
+        return f"label '{token}'"
+    if head == '"':
+        return "string"
+    return f"'{token}'"

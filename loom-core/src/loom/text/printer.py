@@ -1,0 +1,160 @@
+"""Writing canonical text (language reference, part 1, section 3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
+from loom.ir.recursion import deep_recursion
+from loom.ir.types import Type
+from loom.text.names import Naming
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Writer = Callable[["Printer", Op], str]
+
+_WRITERS: Final[dict[str, Writer]] = {}
+
+
+class Printer:
+    """State of printing one module-level operation. ``pad`` is the indentation of the current operation."""
+
+    __slots__ = ("labels", "names", "pad", "writer")
+
+    def __init__(self) -> None:
+        self.names: dict[Value, str] = {}
+        self.labels: dict[Block, str] = {}
+        self.pad = ""
+        # Replaces the canonical form of statements inside an assembly body.
+        self.writer: Callable[[Op], str] | None = None
+
+    def type_text(self, type_: Type) -> str:
+        """Canonical spelling of a type."""
+        return type_.text or type_.spell(self._value_name)
+
+    def _value_name(self, value: Value) -> str:
+        return self.names.get(value) or f"%{value.name or '?'}"
+
+    def label(self, block: Block) -> str:
+        """``^label`` of a block; unlabelled blocks are numbered by position."""
+        found = self.labels.get(block)
+        if found is None:
+            region = block.parent
+            assert region is not None
+            taken = {b.label for b in region.blocks if b.label is not None}
+            for index, other in enumerate(region.blocks):
+                name = other.label
+                if name is None:
+                    name = f"_bb{index}"
+                    k = 0
+                    while name in taken:
+                        name = f"_bb{index}_{k}"
+                        k += 1
+                self.labels[other] = "^" + name
+            found = self.labels[block]
+        return found
+
+    def statement(self, op: Op) -> str:
+        """The text of one operation behind the indentation."""
+        if self.writer is not None:
+            return self.writer(op)
+        writer = _WRITERS.get(op.name) or _writer_of(op)
+        results = op.results
+        if not results:
+            return writer(self, op)
+        names = self.names
+        if len(results) == 1:
+            return f"{names[results[0]]} = {writer(self, op)}"
+        return f"{', '.join([names[r] for r in results])} = {writer(self, op)}"
+
+    def body_text(self, op: Op) -> str:
+        """The canonical text of an operation without its results."""
+        return (_WRITERS.get(op.name) or _writer_of(op))(self, op)
+
+    def region(self, region: Region, implicit: bool) -> str:
+        """``{ ... }``; an empty terminator at the end is left out when ``implicit``."""
+        outer = self.pad
+        pad = self.pad = outer + "  "
+        lines: list[str] = ["{"]
+        add = lines.append
+        try:
+            for index, block in enumerate(region.blocks):
+                if index or self._prints_label(block):
+                    self._label_line(block, outer, lines)
+                op = block.first
+                while op is not None:
+                    if op.blank_before:
+                        add("")
+                    for comment in op.comments:
+                        add(f"{pad}// {comment}" if comment else f"{pad}//")
+                    if not (implicit and op.next is None and _is_empty_terminator(op)):
+                        add(pad + self.statement(op))
+                    op = op.next
+        finally:
+            self.pad = outer
+        add(outer + "}")
+        return "\n".join(lines)
+
+    def _prints_label(self, block: Block) -> bool:
+        return block.label is not None
+
+    def _label_line(self, block: Block, pad: str, lines: list[str]) -> None:
+        if block.blank_before:
+            lines.append("")
+        lines.extend(f"{pad}// {c}" if c else f"{pad}//" for c in block.comments)
+        text = self.label(block)
+        if block.args and block.parent is not None and block is not block.parent.blocks[0]:
+            text += "(" + ", ".join(f"{self.names[a]}: {self.type_text(a.type)}" for a in block.args) + ")"
+        lines.append(f"{pad}{text}:")
+
+
+def _writer_of(op: Op) -> Writer:
+    from loom.text.codegen import make_printer
+
+    writer = _WRITERS[op.name] = make_printer(type(op))
+    return writer
+
+
+def _is_empty_terminator(op: Op) -> bool:
+    return not op.operands and not op.comments and "terminator" in op.spec.traits
+
+
+def print_op(op: Op) -> str:
+    """The text of one module-level operation, comments included."""
+    printer = Printer()
+    naming = Naming(printer.names)
+    naming.signature(op)
+    naming.op(op)
+    lines = [f"// {c}" if c else "//" for c in op.comments]
+    lines.append(printer.statement(op))
+    return "\n".join(lines)
+
+
+def print_module(module: Module) -> str:
+    """Canonical text of a module; an empty module is an empty text."""
+    with deep_recursion():
+        return _module_text(module)
+
+
+def _module_text(module: Module) -> str:
+    parts: list[str] = []
+    if module.header:
+        parts.extend(f"// {line}" if line else "//" for line in module.header)
+        parts.append("")
+    for name, encoding in module.aliases.items():
+        parts.append(f"#{name} = {encoding.full_text()}")
+    records = [op for op in module.body if "keyed_record" in op.spec.traits]
+    others = [op for op in module.body if "keyed_record" not in op.spec.traits]
+    records.sort(key=lambda op: (op.name, str(op.attributes[0])))
+    first = True
+    for op in [*records, *others]:
+        if not first and (symbol_name(op) is not None or op.blank_before):
+            parts.append("")
+        parts.append(print_op(op))
+        first = False
+    if not parts:
+        return ""
+    while parts and parts[-1] == "":
+        parts.pop()
+    return "\n".join(parts) + "\n"

@@ -1,0 +1,226 @@
+"""Reading types (language reference, part 1, section 4)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from loom.ir.diagnostics import did_you_mean
+from loom.ir.types import (
+    BUFFER,
+    ENCODING_ROLES,
+    ENCODING_TYPES,
+    SCALARS,
+    SHAPED_KINDS,
+    STORAGE_SPACES,
+    DimsType,
+    FunctionType,
+    OpaqueType,
+    RegType,
+    ScalarType,
+    ShapedType,
+    StorageType,
+    Type,
+)
+
+if TYPE_CHECKING:
+    from loom.ir.attributes import Encoding
+    from loom.ir.core import Value
+    from loom.text.parser import Parser
+
+__all__ = ["BUFFER", "parse_type"]
+
+_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*\])\s*x\s*")
+_ELEMENT: Final = re.compile(r"\s*([A-Za-z0-9]+)\s*")
+_SSA: Final = re.compile(r"\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*")
+_ALIGN: Final = re.compile(r"\s*align\s*\(\s*(0x[0-9a-fA-F]+|[0-9]+)\s*\)\s*")
+_REG: Final = re.compile(r"reg<\s*([A-Za-z_$][\w$.-]*)(?:\s+x([0-9]+))?\s*(?::\s*(.+?))?\s*>\Z", re.DOTALL)
+_GROUP_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*\])\s*")
+
+MAX_RANK: Final = 15
+_NATIVE_HEADS: Final = (*SCALARS, "buffer", *SHAPED_KINDS, "group", "pool", "encoding", "reg", "low.storage")
+
+
+def parse_type(p: Parser) -> Type:
+    """Read a type that the parser's table of known spellings does not hold yet."""
+    token = p.toks[p.i]
+    start = p.i
+    head = token.partition("<")[0]
+    found: Type
+    if head in SHAPED_KINDS and "<" in token:
+        found = _shaped(p, token, head)
+        p.i += 1
+        if not found.text:
+            return found
+    elif head in SHAPED_KINDS:
+        if p.toks[p.i + 1] == "<":
+            p.fail("PARSE/026", f"'<' of '{head}' is never closed", p.i + 1)
+        p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
+    elif head in ("group", "pool"):
+        p.i += 1
+        return _dims(p, token, head, start)
+    elif head == "encoding":
+        role = token[9:-1].strip() if "<" in token else None
+        if role is not None and role not in ENCODING_ROLES:
+            p.fail("PARSE/007", f"unknown encoding role '{role}'", start, type_name=token)
+        p.i += 1
+        found = ENCODING_TYPES[role]
+    elif head == "reg":
+        found = _register(p, token)
+        p.i += 1
+    elif token == "(":
+        return _function(p)
+    elif token == "low.storage":
+        p.i += 1
+        p.take("<")
+        space = p.identifier("a storage space")
+        if space not in STORAGE_SPACES:
+            p.fail("PARSE/007", f"unknown storage space '{space}'", p.i - 1, type_name=space)
+        p.take(">")
+        return StorageType(space)
+    elif "." in token and (token[0].isalpha() or token[0] in "_$"):
+        return _opaque(p)
+    elif token in ("channel", "read", "write") and p.toks[p.i + 1] == "<":
+        return _opaque(p)
+    else:
+        if not (token[:1].isalpha() or token[:1] in ("_", "$")):
+            p.expected(start, "a type")
+        p.fail("PARSE/007", f"unknown type '{token}'", start, hint=did_you_mean(token, _NATIVE_HEADS), type_name=token)
+    p.types[token] = found
+    return found
+
+
+def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
+    at = len(kind) + 1
+    end = len(token) - 1
+    dims: list[int | Value] = []
+    while (match := _DIM.match(token, at, end)) is not None:
+        if match.group(1) is not None:
+            dims.append(int(match.group(1)))
+        else:
+            dims.append(p.dimension_value(match.group(2), p.i))
+        at = match.end()
+    element_match = _ELEMENT.match(token, at, end)
+    element = SCALARS.get(element_match.group(1)) if element_match else None
+    if element is None or element_match is None:
+        name = element_match.group(1) if element_match else token
+        p.fail("PARSE/004" if element_match is None else "PARSE/007", f"malformed type '{token}'", p.i,
+               hint=did_you_mean(name, SCALARS), text=token, type_name=name)
+    at = element_match.end()
+    encoding: Encoding | Value | None = None
+    align: int | None = None
+    while at < end:
+        if token[at] != ",":
+            p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
+        at += 1
+        if (match := _SSA.match(token, at, end)) is not None and encoding is None and align is None:
+            encoding = p.dimension_value(match.group(1), p.i)
+            at = match.end()
+        elif (match := _ALIGN.match(token, at, end)) is not None and align is None:
+            align = int(match.group(1), 0)
+            at = match.end()
+        elif token[at:end].lstrip()[:1] == "#" and encoding is None and align is None:
+            encoding, at = _static_encoding(p, token, at, end)
+        else:
+            p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
+    _check_shaped(p, token, kind, dims, element, encoding is not None, align)
+    return ShapedType.get(kind, tuple(dims), element, encoding, align)
+
+
+def _check_shaped(p: Parser, token: str, kind: str, dims: list[int | Value], element: ScalarType,
+                  encoded: bool, align: int | None) -> None:
+    if len(dims) > MAX_RANK:
+        p.fail("PARSE/004", f"rank {len(dims)} is above the limit of {MAX_RANK}", p.i, text=token)
+    if kind == "vector" and (not dims or encoded):
+        what = "needs at least one dimension" if not dims else "takes no encoding"
+        p.fail("PARSE/004", f"a vector {what}", p.i, text=token)
+    if align is None:
+        return
+    if kind != "view":
+        p.fail("PARSE/004", "only a view takes 'align'", p.i, text=token)
+    if align <= 0 or align & (align - 1) or align > element.byte_size:
+        p.fail("PARSE/004", f"alignment {align} is not a power of two from 1 to {element.byte_size}", p.i, text=token)
+
+
+def _static_encoding(p: Parser, token: str, at: int, end: int) -> tuple[Encoding, int]:
+    """Read an encoding attribute inside a type token; it ends at a comma outside all brackets."""
+    from loom.text.attributes import parse_encoding_text
+
+    depth = 0
+    stop = at
+    while stop < end:
+        char = token[stop]
+        if char in "<[(":
+            depth += 1
+        elif char in ">])":
+            depth -= 1
+        elif char == "," and depth == 0:
+            break
+        stop += 1
+    return parse_encoding_text(p, token[at:stop].strip()), stop
+
+
+def _dims(p: Parser, token: str, kind: str, start: int) -> Type:
+    if "<" not in token:
+        return DimsType(kind, ())
+    at, end = len(kind) + 1, len(token) - 1
+    dims: list[int | Value] = []
+    while True:
+        match = _GROUP_DIM.match(token, at, end)
+        if match is None:
+            p.fail("PARSE/004", f"malformed type '{token}'", start, text=token)
+        dims.append(int(match.group(1)) if match.group(1) is not None else p.dimension_value(match.group(2), start))
+        at = match.end()
+        if at == end:
+            return DimsType(kind, tuple(dims))
+        if token[at] != "x":
+            p.fail("PARSE/004", f"malformed type '{token}'", start, text=token)
+        at += 1
+
+
+def _register(p: Parser, token: str) -> Type:
+    match = _REG.match(token)
+    if match is None or "." not in match.group(1):
+        p.fail("PARSE/004", f"malformed register type '{token}'", p.i, text=token)
+    count = int(match.group(2) or 1)
+    if count < 1:
+        p.fail("PARSE/004", "a register type has at least one unit", p.i, text=token)
+    payload_text = match.group(3)
+    if payload_text is None:
+        return RegType(match.group(1), count)
+    payload = SCALARS.get(payload_text)
+    if payload is None or not match.group(1).endswith(".id"):
+        p.fail("PARSE/004", f"register class '{match.group(1)}' carries no second type", p.i,
+               hint="only virtual-id classes such as 'spirv.id' name a value type", text=token)
+    return RegType(match.group(1), count, payload)
+
+
+def _function(p: Parser) -> Type:
+    def side() -> tuple[Type, ...]:
+        p.take("(")
+        if p.accept(")"):
+            return ()
+        types = tuple(p.type_list())
+        p.take(")")
+        return types
+
+    inputs = side()
+    p.take("->")
+    return FunctionType(inputs, side())
+
+
+def _opaque(p: Parser) -> Type:
+    parts = [p.toks[p.i]]
+    p.i += 1
+    if p.toks[p.i] == "<":
+        depth = 0
+        while True:
+            token = p.toks[p.i]
+            if token == "":
+                p.fail("PARSE/026", "'<' is never closed", p.i)
+            depth += (token == "<") - (token == ">")
+            parts.append(token + " " if token == "," else token)
+            p.i += 1
+            if depth == 0:
+                break
+    return OpaqueType("".join(parts))

@@ -1,0 +1,1 @@
+"""The verifier: structure, types, dominance, symbols and effects."""

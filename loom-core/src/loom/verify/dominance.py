@@ -1,0 +1,175 @@
+"""Dominance and successor rules (language reference, part 1, sections 2.10 and 12)."""
+
+from __future__ import annotations
+
+from loom.ir.core import Block, Op, Region, Value
+from loom.ir.diagnostics import Diagnostic, Related
+from loom.ir.types import ERROR
+
+
+def dominators(region: Region) -> dict[Block, Block | None]:
+    """Immediate dominator of every reachable block (Cooper, Harvey and Kennedy's iteration); entry -> ``None``."""
+    order: list[Block] = []
+    seen: set[Block] = set()
+    stack: list[tuple[Block, int]] = [(region.entry, 0)]
+    seen.add(region.entry)
+    while stack:
+        block, at = stack.pop()
+        successors = block.last.successors if block.last is not None else []
+        if at < len(successors):
+            stack.append((block, at + 1))
+            nxt = successors[at]
+            if nxt not in seen and nxt.parent is region:
+                seen.add(nxt)
+                stack.append((nxt, 0))
+        else:
+            order.append(block)
+    order.reverse()
+    number = {block: i for i, block in enumerate(order)}
+    predecessors: dict[Block, list[Block]] = {block: [] for block in order}
+    for block in order:
+        for nxt in block.last.successors if block.last is not None else []:
+            if nxt in predecessors:
+                predecessors[nxt].append(block)
+    idom: dict[Block, Block | None] = {region.entry: region.entry}
+    changed = True
+    while changed:
+        changed = False
+        for block in order[1:]:
+            new: Block | None = None
+            for predecessor in predecessors[block]:
+                if predecessor not in idom:
+                    continue
+                new = predecessor if new is None else _meet(new, predecessor, idom, number)
+            if new is not None and idom.get(block) is not new:
+                idom[block] = new
+                changed = True
+    idom[region.entry] = None
+    return idom
+
+
+def _meet(a: Block, b: Block, idom: dict[Block, Block | None], number: dict[Block, int]) -> Block:
+    while a is not b:
+        while number[a] > number[b]:
+            up = idom[a]
+            assert up is not None
+            a = up
+        while number[b] > number[a]:
+            up = idom[b]
+            assert up is not None
+            b = up
+    return a
+
+
+class DominanceChecker:
+    """Walks a module-level op with the set of values whose definitions dominate the current point."""
+
+    __slots__ = ("findings", "visible")
+
+    def __init__(self) -> None:
+        self.visible: set[Value] = set()
+        self.findings: list[Diagnostic] = []
+
+    def op(self, op: Op) -> None:
+        """Check one operation and everything inside it, then make its results visible."""
+        visible = self.visible
+        for operand in op.operands:
+            if operand not in visible:
+                self._report(operand, op)
+        for region in op.regions:
+            self.region(region)
+        for result in op.results:
+            visible.add(result)
+        for result in op.results:
+            if not result.type.text:
+                self._type(result, op)
+
+    def region(self, region: Region) -> None:
+        """Check a region; what it defines is invisible outside."""
+        if not region.blocks:
+            return
+        added: list[Value] = []
+        if len(region.blocks) == 1:
+            self._block(region.blocks[0], added)
+        else:
+            self._graph(region, added)
+        self.visible.difference_update(added)
+
+    def _block(self, block: Block, added: list[Value]) -> None:
+        visible = self.visible
+        for arg in block.args:
+            visible.add(arg)
+            added.append(arg)
+        op = block.first
+        while op is not None:
+            if op.regions:
+                self.op(op)
+                added.extend(op.results)
+            else:
+                for operand in op.operands:
+                    if operand not in visible:
+                        self._report(operand, op)
+                for result in op.results:
+                    visible.add(result)
+                    added.append(result)
+                    if not result.type.text:
+                        self._type(result, op)
+            op = op.next
+
+    def _graph(self, region: Region, added: list[Value]) -> None:
+        for block in region.blocks:
+            self._successors(block, region)
+        idom = dominators(region)
+        children: dict[Block, list[Block]] = {}
+        for block, parent in idom.items():
+            if parent is not None:
+                children.setdefault(parent, []).append(block)
+        frames: list[tuple[Block, bool, list[Value]]] = [(region.entry, False, [])]
+        while frames:
+            block, done, own = frames.pop()
+            if done:
+                if block is not region.entry:
+                    self.visible.difference_update(own)
+                else:
+                    added.extend(own)
+                continue
+            self._block(block, own)
+            frames.append((block, True, own))
+            frames.extend((child, False, []) for child in children.get(block, ()))
+
+    def _successors(self, block: Block, region: Region) -> None:
+        end = block.last
+        if end is None:
+            return
+        for i, successor in enumerate(end.successors):
+            if successor.parent is not region or successor is region.entry:
+                what = "the entry block" if successor is region.entry else "a block of another region"
+                self.findings.append(Diagnostic("STRUCTURE/024", f"'{end.name}' branches to {what}", end.loc,
+                                                {"op_name": end.name, "successor_index": i}))
+                continue
+            payload = end.operands if end.name.endswith(".br") else []
+            if len(payload) != len(successor.args):
+                self.findings.append(Diagnostic("STRUCTURE/025", f"'{end.name}' passes {len(payload)} values to a block with {len(successor.args)} arguments",
+                                                end.loc, {"op_name": end.name, "successor_index": i, "actual_count": len(payload),
+                                                          "expected_count": len(successor.args)}))
+                continue
+            mapping = dict(zip(successor.args, payload, strict=True))
+            for j, (value, arg) in enumerate(zip(payload, successor.args, strict=True)):
+                expected = arg.type.substitute(mapping)
+                if value.type != expected and ERROR not in (value.type, expected):
+                    self.findings.append(Diagnostic("STRUCTURE/026", f"'{end.name}' passes {value.type} where the block takes {expected}", end.loc,
+                                                    {"op_name": end.name, "successor_index": i, "argument_index": j,
+                                                     "actual_type": value.type, "expected_type": expected}))
+
+    def _type(self, value: Value, op: Op) -> None:
+        for named in value.type.values():
+            if named not in self.visible:
+                self._report(named, op)
+
+    def _report(self, value: Value, op: Op) -> None:
+        name = value.name or "?"
+        owner = value.owner
+        where = owner.loc if isinstance(owner, Op) else None
+        related = (Related(f"'%{name}' is defined here", where),) if where is not None else ()
+        self.findings.append(Diagnostic("DOMINANCE/001", f"'%{name}' is used where its definition does not dominate", op.loc,
+                                        {"value_name": name}, related=related))

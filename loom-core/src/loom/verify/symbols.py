@@ -1,0 +1,125 @@
+"""Symbol rules: unique names, references of the right kind, calls that match signatures (part 1, section 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from loom.dialects.func.verify import check_call_signature, check_symbol
+from loom.dialects.kernel.verify import check_launch
+from loom.ir.core import Module, Op, symbol_name
+from loom.ir.diagnostics import Diagnostic, Related
+
+
+@attrs.frozen
+class SymbolUse:
+    """How an op refers to a symbol: attribute, kinds it accepts, what to call them, and a signature check."""
+
+    attribute: str
+    kinds: tuple[str, ...]
+    what: str
+    check: Callable[[Any, Any], list[Diagnostic]] | None = None
+
+
+def _call(op: Any, target: Any) -> list[Diagnostic]:
+    return check_call_signature(op, target, op.args, op.results)
+
+
+def _provider(op: Any, family: Any) -> list[Diagnostic]:
+    """A provider's signature equals its family's after positional renaming."""
+    found: list[Diagnostic] = []
+    where = (Related(f"family '@{family.callee}' is declared here", family.loc),)
+    for role, mine, theirs in (
+        ("argument", [a.type for a in op.body.entry.args], [a.type for a in family.body.entry.args]),
+        ("result", [r.type for r in op.result_specs], [r.type for r in family.result_specs]),
+    ):
+        if len(mine) != len(theirs):
+            code = "STRUCTURE/001" if role == "argument" else "STRUCTURE/002"
+            found.append(Diagnostic(code, f"'@{op.callee}' has {len(mine)} {role}s, its family {len(theirs)}", op.loc,
+                                    {"op_name": op.name, "actual_count": len(mine), "expected_count": len(theirs)}, related=where))
+            continue
+        renaming = dict(zip(family.body.entry.args, op.body.entry.args, strict=False))
+        for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
+            expected = b.substitute(renaming)
+            if a != expected:
+                found.append(Diagnostic("TYPE/001", f"implementation {role} {i} is {a}, the contract says {expected}", op.loc,
+                                        {"field_a": f"implementation {role}", "type_a": a, "field_b": f"contract {role}",
+                                         "type_b": expected}, related=where))
+    return found
+
+
+def _config(op: Any, target: Any) -> list[Diagnostic]:
+    if op.results[0].type == target.type:
+        return []
+    return [Diagnostic("TYPE/001", f"'@{target.key}' is declared as {target.type}, not {op.results[0].type}", op.loc,
+                       {"field_a": "result", "type_a": op.results[0].type, "field_b": target.key, "type_b": target.type},
+                       related=(Related("declared here", target.loc),))]
+
+
+FUNCTIONS: Final = ("func.def", "func.decl")
+FAMILIES: Final = ("template.decl",)
+PROVIDERS: Final = ("template.def", "template.ukernel")
+KERNELS: Final = ("kernel.def", "kernel.decl")
+LOW_FUNCTIONS: Final = ("low.func.def", "low.func.decl")
+
+USES: Final[dict[str, SymbolUse]] = {
+    "func.call": SymbolUse("callee", FUNCTIONS, "a function", _call),
+    "template.apply": SymbolUse("family", FAMILIES, "a template family", _call),
+    "template.def": SymbolUse("family", FAMILIES, "a template family", _provider),
+    "template.ukernel": SymbolUse("family", FAMILIES, "a template family", _provider),
+    "template.call": SymbolUse("callee", PROVIDERS, "a template provider", _call),
+    "config.get": SymbolUse("key", ("config.def", "config.decl"), "a configuration key", _config),
+    "kernel.launch": SymbolUse("callee", KERNELS, "a kernel", check_launch),
+    "command.program.launch": SymbolUse("callee", ("command.program.def", "command.program.decl"), "a command program"),
+    "check.benchmark": SymbolUse("case", ("check.case",), "a check case"),
+    "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
+    "low.invoke": SymbolUse("callee", LOW_FUNCTIONS, "a Low function"),
+    "global.load": SymbolUse("symbol", ("global.constant", "global.variable"), "a global"),
+    "global.store": SymbolUse("symbol", ("global.variable", "global.constant"), "a global"),
+}
+
+
+def check_symbols(module: Module, symbols: dict[str, Op]) -> list[Diagnostic]:
+    """Report duplicate symbols of a module."""
+    found = []
+    for op in module.body:
+        name = symbol_name(op)
+        if name is None:
+            continue
+        first = symbols[name]
+        if first is not op:
+            found.append(Diagnostic("SYMBOL/005", f"'@{name}' is defined twice", op.loc, {"symbol_name": name},
+                                    related=(Related("first defined here", first.loc),)))
+    return found
+
+
+def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
+    """Check the symbol references of one operation."""
+    found: list[Diagnostic] = []
+    use = USES.get(op.name)
+    if use is not None:
+        name = op.attribute(use.attribute)
+        if isinstance(name, str):
+            target, found = check_symbol(op, symbols, name, use.kinds, use.what)
+            if target is not None and use.check is not None:
+                found = use.check(op, target)
+    for attribute in ("target", "witness"):
+        if attribute in op.spec.attribute_index:
+            name = op.attribute(attribute)
+            if isinstance(name, str):
+                found = [*found, *_target_record(op, symbols, name)]
+    return found
+
+
+def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic]:
+    record = symbols.get(name)
+    if record is None:
+        return [Diagnostic("SYMBOL/002", f"target '@{name}' is not in this module", op.loc, {"symbol_name": name},
+                           hint="add the target record or 'target.decl'")]
+    if "target_record" not in record.spec.traits:
+        return [Diagnostic("SYMBOL/003", f"'@{name}' is a '{record.name}', not a target record", op.loc,
+                           {"symbol_name": name, "actual_kind": record.name, "expected_kind": "target record"},
+                           related=(Related("defined here", record.loc),))]
+    return []

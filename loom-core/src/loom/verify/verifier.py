@@ -1,0 +1,71 @@
+"""Verification of whole modules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loom.ir.core import Module, Op, symbol_name
+from loom.ir.diagnostics import Diagnostic, LoomError
+from loom.ir.recursion import deep_recursion
+from loom.verify.compiled import check_of
+from loom.verify.dominance import DominanceChecker
+from loom.verify.effects import EFFECTFUL, check_poison, check_pure_call, check_purity
+from loom.verify.symbols import USES, check_references, check_symbols
+
+FINDING_LIMIT: Final = 100
+
+# Traits of ops that may stand at module level.
+MODULE_LEVEL: Final = frozenset({"symbol", "module_record"})
+
+
+def verify_module(module: Module) -> list[Diagnostic]:
+    """Return the findings of all rules, at most :data:`FINDING_LIMIT`; an empty list means the module is valid."""
+    symbols = module.symbols()
+    findings = check_symbols(module, symbols)
+    with deep_recursion():
+        for op in module.body:
+            if not op.spec.traits & MODULE_LEVEL:
+                findings.append(Diagnostic("STRUCTURE/011", f"'{op.name}' cannot stand at module level", op.loc, {"op_name": op.name}))
+                continue
+            findings += _verify_root(op, symbols)
+            if len(findings) >= FINDING_LIMIT:
+                break
+    return findings[:FINDING_LIMIT]
+
+
+def require_valid(module: Module) -> None:
+    """Raise :class:`LoomError` unless the module is valid."""
+    findings = verify_module(module)
+    if findings:
+        raise LoomError(findings)
+
+
+def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
+    findings: list[Diagnostic] = []
+    name = symbol_name(root) or root.name
+    last_name = ""
+    check = None
+    special = False
+    for op in root.walk():
+        if op.name != last_name:
+            # Runs of equal ops are common; look their rules up once.
+            last_name = op.name
+            check = check_of(type(op))
+            traits = op.spec.traits
+            indices = op.spec.attribute_index
+            special = (
+                last_name in USES or "target" in indices or "witness" in indices
+                or bool(traits & EFFECTFUL) or "poison_boundary" in traits or "function" in traits
+            )
+        assert check is not None
+        found = check(op)
+        if found:
+            findings += found
+        if special:
+            findings += check_references(op, symbols)
+            findings += check_purity(op, symbols)
+            findings += check_pure_call(op, symbols, name)
+            findings += check_poison(op)
+    checker = DominanceChecker()
+    checker.op(root)
+    return findings + checker.findings
