@@ -52,7 +52,7 @@ def read_npy(path: Path, element: ScalarFormat, shape: Sequence[int]) -> HostTen
     """
     extents = resolve_shape(element, shape)
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise CheckError("it is not a regular file")
             return _read(file, element, extents)
@@ -109,6 +109,11 @@ def output_path(output_directory: Path, path: str) -> Path:
     if not target.parent.resolve().is_relative_to(root):
         raise CheckError(f"output path {path!r} leads out of the output directory")
     return target
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Opening a pipe would otherwise wait for its writer, before anything could refuse it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _read(file: BinaryIO, element: ScalarFormat, extents: tuple[int, ...]) -> HostTensor:

@@ -6,14 +6,14 @@ machine or on the linear-algebra library that NumPy was built with.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from attrs import frozen
 from numpy.typing import NDArray
 
-from loom.check.elements import is_float
+from loom.check.elements import element_type, is_float
 from loom.check.errors import CheckError
 from loom.check.host_tensor import HostTensor
 from loom.check.matrix_formats import (
@@ -27,6 +27,8 @@ from loom.check.matrix_formats import (
     rounded,
 )
 from loom.evaluate.numeric.formats import F32, ScalarFormat
+from loom.ir.types import Type
+from loom.ir.types import element_type as ir_element_type
 
 Array = NDArray[Any]
 
@@ -50,16 +52,16 @@ def matmul(
     rhs: HostTensor,
     init: HostTensor,
     result: ScalarFormat,
-    attributes: Mapping[str, object] | None = None,
+    attributes: Mapping[str, object],
 ) -> HostTensor:
     """`reference.matmul`: `init[M,N] + lhs[M,K] @ rhs[K,N]`, delivered in element type `result`.
 
-    Without attributes all operands are floats by their own types, sums are `f64`, the result `f32`. With
-    them, the four strings `lhs`, `rhs`, `accumulator` and `result` name formats. An integer tensor may
-    also hold the bits of an 8-bit float. `init` has the accumulator's format if its width
-    fits, otherwise the result's. A floating-point accumulator rounds every partial sum to its format;
-    an integer one is exact. Raises `CheckError` for shapes or formats that do not fit, and for a result that
-    is out of range.
+    Without attributes (an empty dictionary) all operands are floats by their own types, sums are `f64`
+    and the result `f32`. With them, the four strings `lhs`, `rhs`, `accumulator` and `result` name
+    formats. An integer tensor may also hold the bits of an 8-bit float. `init` has the accumulator's
+    format if its element type can hold that, otherwise the result's. A floating-point accumulator
+    rounds every partial sum to its format; an integer one is exact. Raises `CheckError` for shapes or
+    formats that do not fit, and for a sum or a result that is out of range.
     """
     lhs_shape, rhs_shape, init_shape = _shapes((lhs, rhs, init), rank=2)
     if lhs_shape[1] != rhs_shape[0] or init_shape != (lhs_shape[0], rhs_shape[1]):
@@ -72,7 +74,7 @@ def tiled_matmul(
     rhs: HostTensor,
     init: HostTensor,
     result: ScalarFormat,
-    attributes: Mapping[str, object] | None = None,
+    attributes: Mapping[str, object],
 ) -> HostTensor:
     """`reference.tiled_matmul`: as `matmul`, over matrices stored as tiles.
 
@@ -88,15 +90,36 @@ def tiled_matmul(
     return HostTensor(result, np.ascontiguousarray(tiles))
 
 
-Oracle = Callable[
-    [HostTensor, HostTensor, HostTensor, ScalarFormat, Mapping[str, object] | None], HostTensor
-]
+def reference_matmul(
+    attributes: Mapping[str, object], inputs: Sequence[HostTensor], types: Sequence[Type]
+) -> HostTensor:
+    """`matmul` as `check.oracle.call` calls it: three inputs and one result type."""
+    lhs, rhs, init = _operands(inputs, types)
+    return matmul(lhs, rhs, init, _result_element(types), attributes)
 
-ORACLES: Mapping[str, Oracle] = {
-    "reference.matmul": matmul,
-    "reference.tiled_matmul": tiled_matmul,
-}
-"""The oracles of core by provider key."""
+
+def reference_tiled_matmul(
+    attributes: Mapping[str, object], inputs: Sequence[HostTensor], types: Sequence[Type]
+) -> HostTensor:
+    """`tiled_matmul` as `check.oracle.call` calls it: three inputs and one result type."""
+    lhs, rhs, init = _operands(inputs, types)
+    return tiled_matmul(lhs, rhs, init, _result_element(types), attributes)
+
+
+def _operands(
+    inputs: Sequence[HostTensor], types: Sequence[Type]
+) -> tuple[HostTensor, HostTensor, HostTensor]:
+    if len(inputs) != 3 or len(types) != 1:
+        raise CheckError(
+            f"a matrix product takes lhs, rhs and init and has one result, not {len(inputs)} inputs "
+            f"and {len(types)} results"
+        )
+    lhs, rhs, init = inputs
+    return lhs, rhs, init
+
+
+def _result_element(types: Sequence[Type]) -> ScalarFormat:
+    return element_type(ir_element_type(types[0]).text)
 
 
 def _untiled(tensor: HostTensor) -> HostTensor:
@@ -110,7 +133,7 @@ def _product(
     rhs: HostTensor,
     init: HostTensor,
     result: ScalarFormat,
-    attributes: Mapping[str, object] | None,
+    attributes: Mapping[str, object],
 ) -> HostTensor:
     domain = _domain(lhs, rhs, init, result, attributes)
     left, right = decode(domain.lhs, lhs), decode(domain.rhs, rhs)
@@ -152,12 +175,12 @@ def _domain(
     rhs: HostTensor,
     init: HostTensor,
     result: ScalarFormat,
-    attributes: Mapping[str, object] | None,
+    attributes: Mapping[str, object],
 ) -> MatrixDomain:
-    if attributes is None:
+    if not attributes:
         return _default_domain(lhs, rhs, init, result)
     if sorted(attributes) != sorted(ROLES):
-        given = ", ".join(sorted(attributes)) or "none"
+        given = ", ".join(sorted(attributes))
         raise CheckError(f"a matrix product takes exactly the attributes {', '.join(ROLES)}, not {given}")
     formats = {role: _format(role, attributes[role]) for role in ROLES}
     accumulator = formats["accumulator"]
