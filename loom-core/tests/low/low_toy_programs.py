@@ -253,8 +253,39 @@ class _Random:
         return self._pick(pool, *shape)
 
 
-_STEPS = (
-    "mul add subt subt xort xort made madet less mulw const const shl addw addv4 select addc load loadv4 ldsload "
-    "flatload store ldsstore emit setmask vadd vadd vread slice slice concat concat fixed copy"
-).split()
-
+_STEPS = [
+    "mul",
+    "add",
+    "subt",
+    "subt",
+    "xort",
+    "xort",
+    "made",
+    "madet",
+    "less",
+    "mulw",
+    "const",
+    "const",
+    "shl",
+    "addw",
+    "addv4",
+    "select",
+    "addc",
+    "load",
+    "loadv4",
+    "ldsload",
+    "flatload",
+    "store",
+    "ldsstore",
+    "emit",
+    "setmask",
+    "vadd",
+    "vadd",
+    "vread",
+    "slice",
+    "slice",
+    "concat",
+    "concat",
+    "fixed",
+    "copy",
+]

@@ -90,12 +90,24 @@ DESCRIPTORS = [
         [_operand("acc"), *_PAIR],
         schedule_class="mul",
     ),
-    Descriptor("test.shl.i32", "shl", [_result()], [_operand("lhs"), _operand("by", SHIFT)], schedule_class="alu"),
+    Descriptor(
+        "test.shl.i32", "shl", [_result()], [_operand("lhs"), _operand("by", SHIFT)], schedule_class="alu"
+    ),
     Descriptor("test.mul.wide", "mulw", [_result(units=2)], _PAIR, schedule_class="mul"),
-    Descriptor("test.add.wide", "addw", [_result(units=2, tied="lhs")],
-               [_operand("lhs", units=2), _operand("rhs", units=2)], schedule_class="alu"),
-    Descriptor("test.add.v4i32", "addv4", [_result(units=4)],
-               [_operand("lhs", units=4), _operand("rhs", units=4)], schedule_class="alu"),
+    Descriptor(
+        "test.add.wide",
+        "addw",
+        [_result(units=2, tied="lhs")],
+        [_operand("lhs", units=2), _operand("rhs", units=2)],
+        schedule_class="alu",
+    ),
+    Descriptor(
+        "test.add.v4i32",
+        "addv4",
+        [_result(units=4)],
+        [_operand("lhs", units=4), _operand("rhs", units=4)],
+        schedule_class="alu",
+    ),
     Descriptor(
         "test.cmp.lt",
         "cmplt",
@@ -104,10 +116,17 @@ DESCRIPTORS = [
         effects=Effects(implicit_writes=("flag",)),
         schedule_class="alu",
     ),
-    Descriptor("test.select.flag", "select", [_result()], [_operand("flag", FLAG), *_PAIR], schedule_class="alu"),
+    Descriptor(
+        "test.select.flag", "select", [_result()], [_operand("flag", FLAG), *_PAIR], schedule_class="alu"
+    ),
     Descriptor("test.less.i32", "less", [_result()], _PAIR, schedule_class="alu"),
     Descriptor(
-        "test.load.i32", "load", [_result()], [_operand("at")], effects=Effects(reads={"global"}), schedule_class="load"
+        "test.load.i32",
+        "load",
+        [_result()],
+        [_operand("at")],
+        effects=Effects(reads={"global"}),
+        schedule_class="load",
     ),
     Descriptor(
         "test.load.v4i32",
@@ -121,20 +140,36 @@ DESCRIPTORS = [
         "test.store.i32", "store", [], [_operand("at"), _operand("value")], effects=Effects(writes={"global"})
     ),
     Descriptor(
-        "test.lds.load", "ldsload", [_result()], [_operand("at")], effects=Effects(reads={"workgroup"}),
+        "test.lds.load",
+        "ldsload",
+        [_result()],
+        [_operand("at")],
+        effects=Effects(reads={"workgroup"}),
         schedule_class="load",
     ),
     Descriptor(
-        "test.lds.store", "ldsstore", [], [_operand("at"), _operand("value")], effects=Effects(writes={"workgroup"})
+        "test.lds.store",
+        "ldsstore",
+        [],
+        [_operand("at"), _operand("value")],
+        effects=Effects(writes={"workgroup"}),
     ),
-    Descriptor("test.flat.load", "flatload", [_result()], [_operand("at")], effects=Effects(reads={"generic"})),
+    Descriptor(
+        "test.flat.load", "flatload", [_result()], [_operand("at")], effects=Effects(reads={"generic"})
+    ),
     Descriptor("test.barrier", "barrier", effects=Effects(side_effects=True, barrier=True)),
     Descriptor("test.emit", "emit", [], [_operand("value")], effects=Effects(side_effects=True)),
     Descriptor("test.setmask", "setmask", [], [_operand("value")], effects=Effects(implicit_writes=_MASKED)),
-    Descriptor("test.vadd", "vadd", [_result(VEC)], [_operand("lhs", VEC), _operand("rhs", VEC)],
-               effects=Effects(implicit_reads=_MASKED), schedule_class="alu"),
+    Descriptor(
+        "test.vadd",
+        "vadd",
+        [_result(VEC)],
+        [_operand("lhs", VEC), _operand("rhs", VEC)],
+        effects=Effects(implicit_reads=_MASKED),
+        schedule_class="alu",
+    ),
     Descriptor("test.vread", "vread", [_result()], [_operand("src", VEC)], schedule_class="alu"),
-]  # fmt: skip
+]
 
 TOY = DescriptorSet("test.low.toy", REGISTERS, DESCRIPTORS)
 

@@ -22,7 +22,7 @@ from loom.low.lower_ssa import FinalBlock, final_blocks
 from loom.low.machine import MARKERS, Block, Edge, Function, Instruction, Kind, VReg
 from loom.low.parallel_copy import NoScratch
 from loom.low.slots import Slot, pack_slots
-from loom.low.spill import SpillRewriter, SpillSlots, rematerializable
+from loom.low.spill import SpillRewriter, SpillSlots, copy_out, rematerializable
 from loom.low.ties import copy_live_tied_operands, insert_copy
 
 __all__ = ["Allocation", "AllocationError", "allocate", "clone"]
@@ -211,21 +211,29 @@ class _Allocator:
     def _make_progress(self, evicted: list[tuple[Bundle, list[Piece]]], liveness: Liveness) -> None:
         plan: dict[VReg, int] = {}
         slots: dict[tuple[Bundle, int, int], int] = {}
+        fixed: list[VReg] = []
         for bundle, needed in evicted:
-            values = self._victims(bundle, needed, liveness)
-            for value, offset in values:
-                if value in plan:
+            for value, offset in self._victims(bundle, needed, liveness):
+                if value in plan or value in fixed:
                     continue
-                if value in self._again:
+                if value.fixed is not None and value not in self._slots.saved:
+                    fixed.append(value)
+                elif value in self._again:
                     plan[value] = -1
-                    continue
-                key = (bundle, offset, value.units)
-                if key not in slots:
-                    slots[key] = self._slots.new(value.reg_class, value.units)
-                plan[value] = slots[key]
+                elif value in self._slots.saved:
+                    plan[value] = self._slots.saved[value]
+                else:
+                    key = (bundle, offset, value.units)
+                    if key not in slots:
+                        slots[key] = self._slots.new(value.reg_class, value.units)
+                    plan[value] = slots[key]
         if plan:
             self._needed |= SpillRewriter(self._function, plan, self._again, self._slots).run()
             self._again = {value: inst for value, inst in self._again.items() if value not in plan}
+        if fixed:
+            moved = copy_out(self._function, fixed)
+            self._needed.update(moved)
+            self._separate.update(moved.values())
 
     def _victims(
         self, bundle: Bundle, needed: list[Piece], liveness: Liveness

@@ -79,14 +79,14 @@ class UnitTable:
                 ends.insert(index, end)
                 owners.insert(index, owner)
 
-    def rivals(self, unit: int, pieces: Iterable[Piece]) -> set[Bundle | None]:
-        """Owners of the segments of ``unit`` that overlap the pieces."""
+    def rivals(self, unit: int, pieces: Iterable[Piece]) -> list[Bundle | None]:
+        """Owners of the segments of ``unit`` that overlap the pieces, with repetitions."""
         begins, ends, owners = self.begins[unit], self.ends[unit], self.owners[unit]
-        found: set[Bundle | None] = set()
+        found: list[Bundle | None] = []
         for begin, end in pieces:
             index = bisect_left(begins, end) - 1
             while index >= 0 and ends[index] > begin:
-                found.add(owners[index])
+                found.append(owners[index])
                 index -= 1
         return found
 
@@ -207,16 +207,17 @@ class BankScan:
                 return False
         return True
 
-    def _rivals(self, base: int, lanes: list[list[Piece]]) -> set[Bundle | None]:
-        found: set[Bundle | None] = set()
+    def _rivals(self, base: int, lanes: list[list[Piece]]) -> list[Bundle | None]:
+        """Who is in the way, each once and in a fixed order."""
+        found: dict[Bundle | None, None] = {}
         for number, lane in enumerate(lanes):
             if not lane:
                 continue
             unit = base + number
             if self._mask >> unit & 1 and self._busy_until[unit] > lane[0][0]:
-                found.add(self._owner[unit])
-            found |= self.later.rivals(unit, lane)
-        return found
+                found[self._owner[unit]] = None
+            found.update(dict.fromkeys(self.later.rivals(unit, lane)))
+        return list(found)
 
     def _make_room(self, bundle: Bundle, lanes: list[list[Piece]]) -> int:
         """Evict the cheapest set of rivals; returns the base, or -1 when the bundle itself must go."""

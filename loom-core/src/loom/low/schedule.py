@@ -22,7 +22,7 @@ from loom.low.liveness import Liveness
 from loom.low.machine import MARKERS, Block, Function, Instruction, Kind, VReg
 from loom.low.scopes import annotate_scopes
 
-_LOOK = 12
+_LOOK = 8
 """Candidates compared with each other when registers run short or pairs are wanted."""
 
 
@@ -113,12 +113,11 @@ def schedule(function: Function, model: ScheduleModel, strategy: Strategy = Stra
     return scopes
 
 
-def heights(graph: DependenceGraph, own: list[int]) -> list[int]:
+def heights(graph: DependenceGraph, successors: list[list[tuple[int, int]]], own: list[int]) -> list[int]:
     """Per node, cycles from its start to the end of the longest path that begins there.
 
-    ``own`` is each node's own latency.
+    ``own`` is each node's own latency, ``successors`` what ``graph.successors()`` gives.
     """
-    successors = graph.successors()
     waiting = [len(edges) for edges in successors]
     result = list(own)
     work = [node for node, count in enumerate(waiting) if not count]
@@ -234,7 +233,7 @@ class _BlockScheduler:
             max((model.latency(inst.descriptor) for inst in group if inst.descriptor is not None), default=0)
             for group in graph.members
         ]
-        self._height = heights(graph, own)
+        self._height = heights(graph, self._successors, own)
         self._pairs = model.has_pairs
         self._done = [False] * len(graph.members)
         self._pending: list[tuple[int, int]] = []

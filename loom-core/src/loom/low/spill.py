@@ -1,8 +1,12 @@
 """Rewriting a function so that chosen values live in memory, or are computed again where needed.
 
-A spilled value is saved directly after its definition and reloaded directly before each instruction
-that reads it, so save and reload run under the same lane mask as definition and use. A spilled block
-parameter has no register at all: each predecessor stores its argument before branching.
+A spilled value is saved directly after its definition and reloaded directly before the instructions
+that read it, so save and reload run under the same lane mask as definition and use. Uses close to each
+other, or to the definition, share a register as long as the lane mask stays; should that register be
+wanted again, the second time every use gets its own. A spilled block parameter has no register at
+all: each predecessor stores its argument before branching.
+
+A value that only stands in the way because it is fixed to one register is copied out of it instead.
 """
 
 from __future__ import annotations
@@ -12,12 +16,21 @@ from attrs import define, field
 from loom.low.machine import Block, Edge, Function, Instruction, Kind, VReg
 from loom.low.parallel_copy import sequentialize
 
+_NEAR = 8
+"""Instructions between two uses that may share one reload."""
+
 
 @define
 class SpillSlots:
-    """Slots handed out so far: slot number -> (register class, units)."""
+    """Slots handed out so far.
+
+    Attributes:
+        shapes: slot number -> (register class, units).
+        saved: value that has a register for now -> slot that holds it as well.
+    """
 
     shapes: list[tuple[str, int]] = field(factory=list)
+    saved: dict[VReg, int] = field(factory=dict)
 
     def new(self, reg_class: str, units: int) -> int:
         """A fresh slot for one value of this shape."""
@@ -45,9 +58,9 @@ def rematerializable(function: Function) -> dict[VReg, Instruction]:
 
 
 class SpillRewriter:
-    """Moves the values of ``plan`` (value -> slot) to memory, in place.
+    """Moves the values of ``plan`` (value -> slot, -1 to compute again) to memory, in place.
 
-    ``temporaries`` collects the values that must have a register from now on.
+    ``again`` maps values to the packets that can compute them anew; copies made here are added to it.
     """
 
     def __init__(
@@ -59,9 +72,15 @@ class SpillRewriter:
     ) -> None:
         self._function = function
         self._plan = plan
-        self._again = {value: inst for value, inst in again.items() if value in plan}
+        self._again = again
         self._slots = slots
-        self.temporaries: set[VReg] = set(plan)
+        self._masks = {name: cls.mask for name, cls in function.descriptor_set.registers.items() if cls.mask}
+        self._tight = {value for value in plan if value in slots.saved}
+        """values whose second turn it is: no more sharing"""
+        self._near: dict[VReg, tuple[VReg, int]] = {}
+        self._position = 0
+        self._fresh: set[VReg] = set()
+        self._needed: set[VReg] = set()
 
     def run(self) -> set[VReg]:
         """Rewrite every block; returns the values that must have a register from now on."""
@@ -76,45 +95,111 @@ class SpillRewriter:
             block.instructions = self._block(block, dropped, targets)
         for block, numbers in dropped.items():
             block.params = [param for number, param in enumerate(block.params) if number not in numbers]
-        return self.temporaries
+        for value, slot in self._plan.items():
+            if value in self._tight:
+                self._needed.add(value)
+            elif slot >= 0:
+                self._slots.saved[value] = slot
+        return self._needed
 
     def _block(
         self, block: Block, dropped: dict[Block, list[int]], targets: dict[Block, list[VReg]]
     ) -> list[Instruction]:
         code: list[Instruction] = []
         saves: list[Instruction] = []
+        self._near.clear()
         if block is self._function.blocks[0]:
-            saves = [self._save(param, param) for param in block.params if param in self._plan]
-        for instruction in block.instructions:
+            saves = [self._save(param, param) for param in block.params if self._must_save(param)]
+        for position, instruction in enumerate(block.instructions):
+            self._position = position
             if instruction.kind is not Kind.LIVE_IN and saves:
                 code += saves
                 saves = []
-            if any(value in self._again for value in instruction.results):
+            if self._vanishes(instruction):
                 continue
             self._load_operands(instruction, code)
             for edge in instruction.successors:
                 if edge.args:
                     self._edge(edge, code, dropped[edge.block], targets[edge.block])
             code.append(instruction)
-            saves += [self._save(value, value) for value in instruction.results if value in self._plan]
+            self._end_of_mask(instruction)
+            for value in instruction.results:
+                if self._must_save(value):
+                    saves.append(self._save(value, value))
+                if value in self._plan and value not in self._tight:
+                    self._near[value] = (value, position)
             if instruction.kind is not Kind.LIVE_IN:
                 code += saves
                 saves = []
         return code
 
+    def _must_save(self, value: VReg) -> bool:
+        return value in self._plan and value not in self._tight
+
+    def _vanishes(self, instruction: Instruction) -> bool:
+        """Definitions nobody needs any more: packets computed again, reloads done again."""
+        if len(instruction.results) != 1 or instruction.results[0] not in self._plan:
+            return False
+        value = instruction.results[0]
+        return value in self._again or (value in self._tight and instruction.kind is Kind.RELOAD)
+
+    def _end_of_mask(self, instruction: Instruction) -> None:
+        """Registers loaded under one lane mask do not serve under another."""
+        if instruction.descriptor is None or not self._masks or not self._near:
+            return
+        written = instruction.descriptor.effects.implicit_writes
+        if written:
+            self._near = {
+                value: entry
+                for value, entry in self._near.items()
+                if self._masks.get(value.reg_class) not in written
+            }
+
     def _load_operands(self, instruction: Instruction, code: list[Instruction]) -> None:
+        """Reload spilled operands; a tied operand dies in the instruction, so its register ends there."""
         loaded: dict[VReg, VReg] = {}
+        descriptor = instruction.descriptor
+        tied = {operand for _, operand in descriptor.ties} if descriptor is not None else set()
+        ending = {instruction.operands[number] for number in tied}
         for number, value in enumerate(instruction.operands):
-            if value in self._plan:
-                if value not in loaded:
-                    loaded[value] = self._load(value, code, instruction)
-                instruction.operands[number] = loaded[value]
+            if value not in self._plan or self._saves_itself(instruction, value):
+                continue
+            if value not in loaded:
+                loaded[value] = self._nearby(value, code, instruction, value not in ending)
+            instruction.operands[number] = loaded[value]
+
+    def _saves_itself(self, instruction: Instruction, value: VReg) -> bool:
+        """The save of an earlier turn stays as it is, next to the definition."""
+        if value not in self._tight or instruction.kind is not Kind.SPILL or instruction.origin is not None:
+            return False
+        return instruction.slot == self._plan[value]
+
+    def _nearby(self, value: VReg, code: list[Instruction], user: Instruction, keep: bool) -> VReg:
+        """A register that holds ``value``: one of a use or definition nearby, or a new one."""
+        known = self._near.pop(value, None)
+        if known is not None and self._position - known[1] <= _NEAR and (keep or known[0] is not value):
+            fresh = known[0]
+            if fresh is not value:
+                self._share(value, fresh)
+        else:
+            fresh = self._load(value, code, user)
+        # A value that can be computed again costs so little that every use computes its own.
+        if keep and value not in self._tight and value not in self._again:
+            self._near[value] = (fresh, self._position)
+        return fresh
+
+    def _share(self, value: VReg, fresh: VReg) -> None:
+        """``fresh`` has a second use, so it may be taken apart later."""
+        self._needed.discard(fresh)
+        self._slots.saved[fresh] = self._plan[value]
 
     def _load(self, value: VReg, code: list[Instruction], user: Instruction) -> VReg:
         fresh = self._function.new_value(value.reg_class, value.units, value.name)
-        self.temporaries.add(fresh)
+        self._needed.add(fresh)
         source = self._again.get(value)
-        if source is not None:
+        if source is None:
+            code.append(Instruction(Kind.RELOAD, None, [fresh], [], {"slot": self._plan[value]}, user.loc))
+        else:
             code.append(
                 Instruction(
                     Kind.PACKET,
@@ -126,10 +211,6 @@ class SpillRewriter:
                     memory=source.memory,
                     origin=source.origin,
                 )
-            )
-        else:
-            code.append(
-                Instruction(Kind.RELOAD, None, [fresh], [], {"slot": self._plan[value]}, user.loc)
             )
         return fresh
 
@@ -160,7 +241,7 @@ class SpillRewriter:
         for step in sequentialize(in_memory, self._spare_slot, lambda slot: False):
             reg_class, units = self._slots.shapes[step.target]
             fresh = self._function.new_value(reg_class, units)
-            self.temporaries.add(fresh)
+            self._needed.add(fresh)
             code.append(Instruction(Kind.RELOAD, None, [fresh], [], {"slot": step.source}))
             code.append(Instruction(Kind.SPILL, None, [], [fresh], {"slot": step.target}))
         for param, arg in late:
@@ -169,3 +250,33 @@ class SpillRewriter:
 
     def _spare_slot(self, slot: int) -> int:
         return self._slots.new(*self._slots.shapes[slot])
+
+
+def copy_out(function: Function, fixed: list[VReg]) -> dict[VReg, VReg]:
+    """Copy values out of the registers they are fixed to, directly after their definitions.
+
+    Returns:
+        fixed value -> the value that now takes its place in every use.
+    """
+    moved = {value: function.new_value(value.reg_class, value.units, value.name) for value in fixed}
+
+    def copies(values: list[VReg]) -> list[Instruction]:
+        return [Instruction(Kind.COPY, None, [moved[v]], [v]) for v in values if v in moved]
+
+    for block in function.blocks:
+        code: list[Instruction] = []
+        waiting = copies(block.params)
+        for instruction in block.instructions:
+            if instruction.kind is not Kind.LIVE_IN:
+                code += waiting
+                waiting = []
+            instruction.operands = [moved.get(value, value) for value in instruction.operands]
+            for edge in instruction.successors:
+                edge.args = [moved.get(value, value) for value in edge.args]
+            code.append(instruction)
+            waiting += copies(instruction.results)
+            if instruction.kind is not Kind.LIVE_IN:
+                code += waiting
+                waiting = []
+        block.instructions = code
+    return moved
