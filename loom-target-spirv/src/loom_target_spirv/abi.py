@@ -11,6 +11,11 @@ offset   size   content
 12       4·n    inline scalar words, n being the largest number any kernel of the module needs
 =======  =====  ========================================================================================
 
+The eight bytes before the binding table are the *status*, zero before a dispatch.  A kernel stores
+`LOOP_CUT_SHORT` there when it finds that a loop ended although its condition still held: Mesa's llvmpipe
+leaves every loop once a work-item has gone round 65535 times, in all its loops together, and goes on as if
+the loop had ended.
+
 Binding *i* of a kernel is entry ``base index + i`` of the table, so tables of several dispatches can share
 one buffer. Scalars follow in parameter order.  One of 32 bits or less takes one word, zero-extended (``i1``
 is 0 or 1); one of 64 bits takes two words, low word first, at an offset divisible by 8.
@@ -37,10 +42,14 @@ from loom_target_spirv.errors import SpirvError
 from loom_target_spirv.function import FunctionBuilder
 from loom_target_spirv.grammar import BY_NAME
 from loom_target_spirv.module import ModuleBuilder, Value
+from loom_target_spirv.structured import Selection
 
 TABLE_OFFSET = 0
 BASE_OFFSET = 8
 WORDS_OFFSET = 12
+
+STATUS_SIZE = 8
+LOOP_CUT_SHORT = 1
 
 _PROCESSED = "loom.vulkan.bda.v1.bindings="
 _RECORD = "loom.vulkan.abi:"
@@ -307,13 +316,25 @@ class Root:
         """A 32-bit integer that is zero, which no compiler can know: the top bit of the base index.
 
         Drivers simplify float arithmetic with a constant zero as if NaN, infinity and -0.0 did not exist, in
-        spite of
-        NoContraction and SignedZeroInfNanPreserve: Mesa's llvmpipe makes x*0.0 zero and x+0.0 and 0.0-x
-            copies.
-        Zeros made from this value escape that.
+        spite of NoContraction and SignedZeroInfNanPreserve: Mesa's llvmpipe makes x*0.0 zero and x+0.0 and
+        0.0-x copies. Zeros made from this value escape that.
         """
         base = self._member(function, types.U32, 1)
         return function.op("OpShiftRightLogical", types.U32, base, self._module.constant(types.U32, 31))
+
+    def guard_loops(self, function: FunctionBuilder) -> None:
+        """Make the loops that `function` gets from here on report when they are cut short.
+
+        Call it in the first block, for what it appends there is used after every loop.
+        """
+        function.loop_guard = _StatusGuard(self, self.opaque_zero(function))
+
+    def report_cut_loop(self, function: FunctionBuilder) -> None:
+        """Store `LOOP_CUT_SHORT` as the status of the dispatch."""
+        table = self._member(function, types.U64, 0)
+        address = function.op("OpISub", types.U64, table, self._module.constant(types.U64, STATUS_SIZE))
+        pointer = function.address_to_pointer(address, types.U32)
+        function.store(pointer, self._module.constant(types.U32, LOOP_CUT_SHORT))
 
     def float_zero(self, function: FunctionBuilder, type_: types.FloatType, negative: bool = False) -> Value:
         """The float 0.0 or -0.0 made from `opaque_zero`."""
@@ -332,3 +353,28 @@ class Root:
     def _member(self, function: FunctionBuilder, type_: types.Type, *path: int) -> Value:
         indices = [self._module.constant(types.U32, index) for index in path]
         return function.load(function.access_chain(self._variable, type_, *indices))
+
+
+@attrs.frozen
+class _StatusGuard:
+    """The guard behind `Root.guard_loops`.
+
+    A compiler knows that the condition of a loop is false after it, so the guard keeps the condition as an
+    integer plus a zero the compiler cannot see through, branches on "not 0" and asks for "is 1" afterwards.
+    """
+
+    root: Root
+    zero: Value
+
+    def watch(self, function: FunctionBuilder, condition: Value) -> tuple[Value, Value]:
+        one, null = function.module.constant(types.U32, 1), function.module.constant(types.U32, 0)
+        flag = function.op(
+            "OpIAdd", types.U32, function.op("OpSelect", types.U32, condition, one, null), self.zero
+        )
+        return function.op("OpINotEqual", types.BOOL, flag, null), flag
+
+    def report(self, function: FunctionBuilder, watched: Value) -> None:
+        one = function.module.constant(types.U32, 1)
+        cut = Selection(function, function.op("OpIEqual", types.BOOL, watched, one))
+        self.root.report_cut_loop(function)
+        cut.end()

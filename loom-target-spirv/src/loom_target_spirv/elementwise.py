@@ -1,7 +1,6 @@
 """Kernels that apply one expression to every element: the smallest complete programs for a device.
 
-They serve to measure what a device does with an operation (`loom_target_spirv.probe`) and to test the
-builder.
+They serve to measure what a device does with an operation, and to test the builder.
 """
 
 from __future__ import annotations
@@ -64,6 +63,7 @@ def elementwise_module(
     module.entry_point(function, name, kernel.local_size)
     if prepare is not None:
         prepare(module, function)
+    root.guard_loops(function)
     _write(function, root, kernel, [*inputs, result], body)
     record_abi(module, abi)
     return module.assemble()

@@ -27,5 +27,9 @@ class VulkanTimeout(VulkanError):
     """The kernel did not finish in time; its process was ended."""
 
 
+class VulkanLoopCut(VulkanError):
+    """The driver left a loop whose condition still held, so the results are wrong."""
+
+
 class VulkanOutOfBounds(VulkanError):
     """The kernel wrote outside its buffers."""

@@ -38,16 +38,31 @@ def narrow_f64_to_f16(function: FunctionBuilder, value: Value) -> Value:
 def round_to_integral(function: FunctionBuilder, name: GLSLstd450, value: Value) -> Value:
     """Trunc, RoundEven, Floor or Ceil with the sign of the operand kept on a zero result, as IEEE 754 asks.
 
-    lavapipe gives +0.0 for f64 operands between -1 and 0.  Raises SpirvError for another instruction.
+    lavapipe gives +0.0 for f64 operands between -1 and 0, and rounds f64 ties such as 3.5 to odd.  Raises
+    SpirvError for another instruction.
     """
     if name not in _INTEGRAL or not isinstance(value.type, FloatType):
         raise SpirvError("only Trunc, RoundEven, Floor and Ceil of a float round to an integral value")
-    rounded = function.glsl(name, value.type, value)
+    if name is GLSLstd450.RoundEven and value.type == F64:
+        rounded = _round_even_f64(function, value)
+    else:
+        rounded = function.glsl(name, value.type, value)
     words = Arithmetic(function)
     integer = IntType(value.type.width)
     sign = words.binary("OpBitwiseAnd", function.op("OpBitcast", integer, value), 1 << (value.type.width - 1))
     bits = words.binary("OpBitwiseOr", function.op("OpBitcast", integer, rounded), sign)
     return function.op("OpBitcast", value.type, bits)
+
+
+def _round_even_f64(function: FunctionBuilder, value: Value) -> Value:
+    """|value| rounded to an integral f64: the addition of 2**52 leaves no place for a fraction."""
+    magnitude = _magnitude(function, value)
+    large = function.module.constant(F64, 2.0**52)
+    shifted = function.exact("OpFAdd", F64, magnitude, large)
+    rounded = function.exact("OpFSub", F64, shifted, large)
+    # Larger values are integral already; the comparison is false for a NaN, which stays too.
+    fractional = function.op("OpFOrdLessThan", BOOL, magnitude, large)
+    return function.op("OpSelect", F64, fractional, rounded, magnitude)
 
 
 def _magnitude(function: FunctionBuilder, value: Value) -> Value:

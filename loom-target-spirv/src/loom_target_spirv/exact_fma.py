@@ -185,8 +185,7 @@ def _finite(words: Words64 | Words128, form: _Format, a: _Parts, b: _Parts, c: _
     """The bits of the rounded result as 64 bits, for finite operands.
 
     Exponents count in units of the last place of the smallest normal number: a significand m with exponent e
-        is
-    m * 2**(e - bias - fraction).
+    is m * 2**(e - bias - fraction).
     """
     sign_product = words.binary("OpBitwiseXor", a.sign, b.sign)
     exponent = words.binary(

@@ -1,8 +1,7 @@
 """What a Vulkan device can do, as data, and whether a module asks for more.
 
 Sources: "Vulkan Specification" 1.3, appendix "Vulkan Environment for SPIR-V" (table of capabilities and the
-    features
-that enable them), and the chapters Features and Limits for the names.
+features that enable them), and the chapters Features and Limits for the names.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ barriers, atomics, extended instructions.  Structured control flow is in `loom_t
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from loom_target_spirv.encoding import instruction
 from loom_target_spirv.enumerants import (
     Capability,
@@ -55,6 +57,16 @@ _ATOMIC_FLOAT: dict[str, dict[int, Capability]] = {
 _ATOMIC_FLOAT["OpAtomicFMaxEXT"] = _ATOMIC_FLOAT["OpAtomicFMinEXT"]
 
 
+class LoopGuard(Protocol):
+    """Finds out whether the driver left a loop whose condition still held."""
+
+    def watch(self, function: FunctionBuilder, condition: Value) -> tuple[Value, Value]:
+        """In the test of a loop: the condition to branch on instead, and a value to hand to `report`."""
+
+    def report(self, function: FunctionBuilder, watched: Value) -> None:
+        """After the loop."""
+
+
 class FunctionBuilder:
     """One function under construction; `ModuleBuilder.function` makes it."""
 
@@ -67,6 +79,7 @@ class FunctionBuilder:
         self.used_globals: set[int] = set()
         self.current_block: int | None = None
         self.open_constructs: list[object] = []
+        self.loop_guard: LoopGuard | None = None
         self._head = instruction(
             "OpFunction", module.type_id(type_.result), self.id, control, module.type_id(type_)
         )

@@ -1,7 +1,7 @@
 """Structured control flow: selections, loops and switches with the merge instructions Vulkan demands.
 
-Each construct is an object with a method per boundary, so that a compiler can walk nested regions with a
-stack of its own instead of recursion:
+Each construct is an object with a method per boundary, so that a compiler can walk nested regions with a stack
+of its own instead of recursion:
 
     choice = Selection(function, condition)      # in the first arm
     ...
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import attrs
 
 from loom_target_spirv.errors import SpirvError
-from loom_target_spirv.function import FunctionBuilder
+from loom_target_spirv.function import FunctionBuilder, LoopGuard
 from loom_target_spirv.module import Value
 from loom_target_spirv.types import BOOL, IntType
 
@@ -129,6 +129,11 @@ class Loop:
 
     def body(self, condition: Value) -> None:
         """End the test: iterate while `condition` holds.  Values of the test stay usable after the loop."""
+        guard = self._function.loop_guard
+        self._guarded: tuple[LoopGuard, Value] | None = None
+        if guard is not None:
+            condition, watched = guard.watch(self._function, condition)
+            self._guarded = (guard, watched)
         self._function.terminate("OpBranchConditional", condition, self._body, self._merge)
         self._function.label(self._body)
 
@@ -145,6 +150,9 @@ class Loop:
             function.close_phi(words, value, self._continue)
         _pop(function, self)
         function.label(self._merge)
+        if self._guarded is not None:
+            guard, watched = self._guarded
+            guard.report(function, watched)
 
 
 class CountedLoop:

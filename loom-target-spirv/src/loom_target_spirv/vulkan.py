@@ -1,9 +1,8 @@
 """Running SPIR-V kernels on a Vulkan device from a process of its own.
 
 The driver lives in a child process, so a crash or an endless kernel costs the child, not the caller: it
-    becomes a
-`VulkanError`, and the next launch starts a new child.  The child is started at first use and kept; it keeps
-modules and pipelines by the hash of the module.
+becomes a `VulkanError`, and the next launch starts a new child.  The child is started at first use and kept;
+it keeps modules and pipelines by the hash of the module.
 """
 
 from __future__ import annotations
@@ -77,13 +76,12 @@ class VulkanRunner:
     ) -> None:
         """Run the kernel `entry` on a grid of `workgroups`; arrays are updated in place.
 
-        Arguments follow the parameters the module records: a C-contiguous NumPy array for a buffer, a number
-            for a
-        scalar.  Arrays that share memory share it on the device too.
+        Arguments follow the parameters the module records: a C-contiguous NumPy array is a buffer, a number
+        is a scalar.  Arrays that share memory share it on the device too.
 
         Raises SpirvError when the module or an argument does not fit, VulkanUnsupported when the device lacks
-        what the module asks for, VulkanOutOfBounds when the kernel wrote outside its buffers, VulkanTimeout,
-        VulkanCrash, and VulkanUnavailable as `facts`.
+        what the module asks for, VulkanOutOfBounds when the kernel wrote outside its buffers, VulkanLoopCut
+        when the driver left a loop early, VulkanTimeout, VulkanCrash, and VulkanUnavailable as `facts`.
         """
         facts = self.facts()
         key = hashlib.sha256(module).hexdigest()
@@ -160,6 +158,7 @@ class VulkanRunner:
 
 _REPORTED: dict[str, type[errors.VulkanError]] = {
     "VulkanOutOfBounds": errors.VulkanOutOfBounds,
+    "VulkanLoopCut": errors.VulkanLoopCut,
     "VulkanUnsupported": errors.VulkanUnsupported,
     "VulkanError": errors.VulkanError,
 }

@@ -4,9 +4,8 @@ It answers frames (see `loom_target_spirv.wire`) on its standard streams until i
 
 * ``open`` with a device name or null: answers the facts of the device;
 * ``module`` with a key and the module as payload;
-* ``launch`` with module key, entry, workgroups, bindings and region sizes, and as payload the root and the
-regions:
-  answers the regions as the kernel left them.
+* ``launch`` with module key, entry, workgroups, bindings and region sizes, and as payload the root and
+  the regions: answers the regions as the kernel left them.
 
 A failure is answered with ``error`` (the class of the error) and ``message``.
 """

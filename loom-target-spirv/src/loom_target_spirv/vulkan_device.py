@@ -5,7 +5,7 @@ kernel may touch, each between guard bytes that are checked afterwards.  Pipelin
 entry point.
 
 Source of the calls: "Vulkan Specification" 1.3 (Devices and Queues, Resource Creation, Pipelines,
-    Dispatching).
+Dispatching).
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ import attrs
 import vulkan as vk
 from vulkan import _vulkan  # vkGetBufferDeviceAddress of the wrapper drops its result
 
-from loom_target_spirv.errors import VulkanOutOfBounds, VulkanUnavailable, VulkanUnsupported
+from loom_target_spirv.abi import LOOP_CUT_SHORT, STATUS_SIZE
+from loom_target_spirv.errors import VulkanLoopCut, VulkanOutOfBounds, VulkanUnavailable, VulkanUnsupported
 from loom_target_spirv.facts import CAPABILITY_FEATURE, REQUIRED_FEATURES, DeviceFacts, subgroup_features
 
 _ALIGNMENT = 256
 _GUARD = bytes(range(0xA1, 0xA9)) * (_ALIGNMENT // 8)
 _POINTER_SIZE = 8
+_TABLE_OFFSET = 16
 
 # The specification's VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT and VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT: the
 # binding has no value for either name.
@@ -134,7 +136,7 @@ class ComputeDevice:
         changed, and VulkanUnsupported when the device cannot hold the regions.
         """
         pipeline, layout = self._pipeline(module, entry, len(root))
-        offsets, size = _place(len(bindings) * _POINTER_SIZE, regions)
+        offsets, size = _place(_TABLE_OFFSET + len(bindings) * _POINTER_SIZE, regions)
         arena = self._reserve(size)
         guards = [offset - _ALIGNMENT for offset in offsets]
         guards.append(size - _ALIGNMENT)
@@ -146,11 +148,19 @@ class ComputeDevice:
             arena.mapped[offset + region.nbytes : offset + region.nbytes + tail] = _GUARD[:tail]
         for index, (region_index, shift) in enumerate(bindings):
             pointer = arena.address + offsets[region_index] + shift
-            arena.mapped[index * _POINTER_SIZE : (index + 1) * _POINTER_SIZE] = pointer.to_bytes(8, "little")
-        root[:_POINTER_SIZE] = arena.address.to_bytes(8, "little")
+            entry_offset = _TABLE_OFFSET + index * _POINTER_SIZE
+            arena.mapped[entry_offset : entry_offset + _POINTER_SIZE] = pointer.to_bytes(8, "little")
+        status = slice(_TABLE_OFFSET - STATUS_SIZE, _TABLE_OFFSET)
+        arena.mapped[status] = bytes(STATUS_SIZE)
+        root[:_POINTER_SIZE] = (arena.address + _TABLE_OFFSET).to_bytes(8, "little")
         self._submit(pipeline, layout, workgroups, root)
         for offset, region in zip(offsets, regions, strict=True):
             region[:] = arena.mapped[offset : offset + region.nbytes]
+        if int.from_bytes(arena.mapped[status], "little") == LOOP_CUT_SHORT:
+            raise VulkanLoopCut(
+                f"{self.facts.name!r} left a loop of the kernel {entry!r} before its end (Mesa's llvmpipe does "
+                "so when a work-item has gone round 65535 times in all its loops)"
+            )
         self._check_guards(arena, offsets, regions, guards)
 
     def _check_guards(
@@ -161,8 +171,12 @@ class ComputeDevice:
             end = offset + region.nbytes
             if arena.mapped[end : end + tail] != _GUARD[:tail]:
                 raise VulkanOutOfBounds(f"after:{index}")
-            if arena.mapped[guards[index] : guards[index] + _ALIGNMENT] != _GUARD:
-                raise VulkanOutOfBounds(f"before:{index}" if index == 0 else f"after:{index - 1}")
+            guard = arena.mapped[guards[index] : guards[index] + _ALIGNMENT]
+            if guard != _GUARD:
+                # Between two regions the nearer one is the likelier culprit.
+                changed = next(i for i in range(_ALIGNMENT) if guard[i] != _GUARD[i])
+                near_next = index == 0 or changed >= _ALIGNMENT // 2
+                raise VulkanOutOfBounds(f"before:{index}" if near_next else f"after:{index - 1}")
         if regions and arena.mapped[guards[-1] : guards[-1] + _ALIGNMENT] != _GUARD:
             raise VulkanOutOfBounds(f"after:{len(regions) - 1}")
 
