@@ -1,7 +1,7 @@
 """Structured control flow: selections, loops and switches with the merge instructions Vulkan demands.
 
-Each construct is an object with a method per boundary, so that a compiler can walk nested regions with a stack
-of its own instead of recursion:
+Each construct is an object with a method per boundary, so that a compiler can walk nested regions with a
+stack of its own instead of recursion:
 
     choice = Selection(function, condition)      # in the first arm
     ...

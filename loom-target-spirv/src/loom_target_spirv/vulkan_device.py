@@ -158,8 +158,8 @@ class ComputeDevice:
             region[:] = arena.mapped[offset : offset + region.nbytes]
         if int.from_bytes(arena.mapped[status], "little") == LOOP_CUT_SHORT:
             raise VulkanLoopCut(
-                f"{self.facts.name!r} left a loop of the kernel {entry!r} before its end (Mesa's llvmpipe does "
-                "so when a work-item has gone round 65535 times in all its loops)"
+                f"{self.facts.name!r} left a loop of the kernel {entry!r} before its end (Mesa's llvmpipe "
+                "does so when a work-item has gone round 65535 times in all its loops)"
             )
         self._check_guards(arena, offsets, regions, guards)
 
