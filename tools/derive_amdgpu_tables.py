@@ -122,15 +122,30 @@ class Row:
         name, field, kind, width, direction = text.split(":")
         if name == "sdst" and kind == "ssrc" and direction == "out":
             kind = "sgpr"  # s_get_barrier_state writes an SGPR; the measurement named the field's source map
-        if kind == "ssrc" and width == "7":
-            kind, width = "inline_int", "32"
+        if kind == "ssrc" and self.format == "SOP1" and self.source["form"] == "imm":
+            kind, width = "inline_int", "32"  # barrier numbers; the measured width is that of the number
         field = "" if field == "fixed" else field.partition("@")[2]
         const = ""
         for item in self.source["src_const_types"].split(";"):
             key, _, value = item.partition("=")
             if key == name:
                 const = value.removesuffix("(inline only)")
+        if const or (self.format.startswith("VOPD") and kind == "vsrc"):
+            const = self._constant_type(const)
         return [name, field, kind, width, direction, const, ""]
+
+    def _constant_type(self, measured: str) -> str:
+        """How an inline constant is read, where the assembler's own operand type says something else or
+        nothing.
+        """
+        accumulates = re.match(
+            r"v_s?(?:mfma|wmma|mfmac|wmmac)_(f16|bf16|f32|f64|i32)_", self.source["mnemonic"]
+        )
+        if accumulates:
+            return accumulates[1]
+        if self.format.startswith("VOPD"):
+            return "f32" if "mode" in self.source["implicit_reads"] else "i32"
+        return measured
 
     def _read_modifiers(self) -> None:
         fmt = self.format
@@ -171,7 +186,7 @@ class Row:
                 match = re.fullmatch(r"\s*v(\d+):bit (\d+)\s*", item)
                 if match:
                     self._half_bit(int(match[1]), int(match[2]), encoded)
-        elif self.format in ("VOP1", "VOP2"):
+        elif self.format in ("VOP1", "VOP2", "VOPC"):
             for operand in self.operands:
                 if operand[0] in self._sixteen_bit_operands():
                     operand[6] = str(int(operand[1].partition("-")[0]) + 7)
@@ -186,11 +201,19 @@ class Row:
                 continue
             if bit in bits:
                 operand[6] = str(bit)
-            else:
+            elif "op_sel" not in self.source["modifiers"]:
+                # The assembler of the main measurement had no spelling for this half select.
+                operand[6] = str(bit)
                 positions, _ = self.modifiers.get("op_sel", ({}, 0))
                 positions = {**positions, bit: _VOP3_POSITIONS["op_sel"][bit]}
                 self.modifiers["op_sel"] = (positions, 0)
             return
+
+    def _literal_sources(self) -> str:
+        if self.format.startswith("VOPD"):
+            # The measurement tried no literals in dual-issue words; the assembler takes one as first source.
+            return f"src{self.format[-1].lower()}0"
+        return self.source["literal_srcs"].replace(";", " ")
 
     def fields(self, targets: str) -> list[str]:
         signed = self.format in _SIGNED_OFFSET_FORMATS
@@ -205,7 +228,7 @@ class Row:
             source["mnemonic"], self.format, self.variant, source["form"], source["opcode"],
             "" if source["wave"] == "any" else source["wave"], targets, source["flags"].replace(";", " "),
             source["implicit_reads"].replace(";", " "), source["implicit_writes"].replace(";", " "),
-            source["literal_srcs"].replace(";", " "),
+            self._literal_sources(),
             "|".join(":".join(operand).rstrip(":") for operand in self.operands),
             ";".join(modifiers), _hex(self.fixed, self.count), example, source["example"],
         ]  # fmt: skip
@@ -365,8 +388,11 @@ def main(arguments: list[str] | None = None) -> int:
             for row in rows:
                 key = (family, targets_of(row))
                 tables[family].append(row.fields(sets.setdefault(key, f"t{len(sets)}")))
-    except (DeriveError, OSError, KeyError) as error:
-        print(f"derive_amdgpu_tables: {error!r}", file=sys.stderr)
+    except (DeriveError, OSError) as error:
+        print(f"derive_amdgpu_tables: {error}", file=sys.stderr)
+        return 1
+    except KeyError as error:
+        print(f"derive_amdgpu_tables: a source table has no column {error}", file=sys.stderr)
         return 1
     options.output.mkdir(parents=True, exist_ok=True)
     for family, lines in tables.items():

@@ -329,6 +329,9 @@ def _reads_literal(candidate: _Candidate, codes: tuple[int, ...], offset: int, c
 
 
 _SOURCE_KINDS = frozenset({"ssrc", "vsrc", "vgpr_or_const", "agpr_or_const", "inline_int"})
+_REGISTER_KINDS = _SOURCE_KINDS | {"sgpr", "sgpr_or_vcc"}
+_LAST_SCALAR = 127
+_RESERVED = -2
 
 
 def _fields(
@@ -352,7 +355,10 @@ def _fields(
             code = literal = value
         else:
             code = _special_code(codec, value, word)
-        if (code in index.invalid_sources and operand.kind in _SOURCE_KINDS) or code == -2:
+        nameless = code in index.invalid_sources and operand.kind in _REGISTER_KINDS
+        if nameless or (operand.kind == "sgpr" and code > _LAST_SCALAR):
+            code = _RESERVED
+        if code == _RESERVED:
             raise _error(offset, chunk, f"{candidate.row.mnemonic}: reserved code {value} for {operand.name}")
         codes.append(code)
     if not candidate.modifiers and not halves and candidate.dpp8_low < 0:
@@ -370,19 +376,19 @@ def _fields(
 
 
 def _special_code(codec: FieldCodec, value: int, word: int) -> int:
-    """Operand code of the less common field modes; -2 for a value that names nothing."""
+    """Operand code of the less common field modes; ``_RESERVED`` for a value that names nothing."""
     mode = codec.mode
     if mode is FieldMode.SIGNED:
         half = (codec.mask + 1) >> 1
         return (value ^ half) - half
     if mode is FieldMode.VECTOR9:
-        return value + codec.base if value >= VGPR else -2
+        return value + codec.base if value >= VGPR else _RESERVED
     if mode is FieldMode.VECTOR9_OR_CONSTANT:
         return value + codec.base if value >= VGPR else value
     partner = word >> codec.companion_bit & 1 if codec.companion_bit >= 0 else 0
     if mode is FieldMode.VECTOR_COMPANION:
         if codec.mask == 0x1FF and value < VGPR:
-            return -2
+            return _RESERVED
         return (value & 0xFF) + (AGPR if partner else VGPR)
     if mode is FieldMode.SDWA_SOURCE:
         return value if partner else value + VGPR

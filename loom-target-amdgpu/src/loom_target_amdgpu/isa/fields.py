@@ -89,7 +89,7 @@ def field_codec(operand: OperandField) -> FieldCodec:
         scale=_SCALE.get(operand.name, 1) if operand.kind not in IMMEDIATE_KINDS else 1,
         base=base,
         companion_bit=-1 if operand.companion is None else operand.companion[1],
-        half_bit=-1 if operand.half_bit is None else operand.half_bit,
+        half_bit=operand.half_bit if operand.half_bit is not None and low <= operand.half_bit <= high else -1,
     )
 
 

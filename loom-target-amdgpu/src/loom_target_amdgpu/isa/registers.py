@@ -29,7 +29,26 @@ _FLOAT_VALUES = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 
 INV_2PI_CODE = 248
 _INV_2PI = {"f16": 0x3118, "bf16": 0x3E23, "f32": 0x3E22F983, "f64": 0x3FC45F306DC9C882}
 _PACK = {"f16": "<e", "f32": "<f", "f64": "<d"}
-_WIDTH = {"f16": 16, "bf16": 16, "i16": 16, "f32": 32, "i32": 32, "f64": 64, "i64": 64}
+
+# Bits an inline constant fills, and whose float patterns it uses. Packed halves read a 32-bit constant: a
+# float pattern is in the low half, the high half zero; packed words read one per half, the low one given
+# here.
+_TYPES: Mapping[str, tuple[int, str]] = MappingProxyType(
+    {
+        "f16": (16, "f16"),
+        "bf16": (16, "bf16"),
+        "i16": (16, "f32"),
+        "f32": (32, "f32"),
+        "i32": (32, "f32"),
+        "f64": (64, "f64"),
+        "i64": (64, "f64"),
+        "v2f16": (32, "f16"),
+        "v2bf16": (32, "bf16"),
+        "v2i16": (32, "f32"),
+        "v2f32": (32, "f32"),
+        "v2i32": (32, "f32"),
+    }
+)
 
 
 def _float_bits(value: float, const_type: str) -> int:
@@ -60,12 +79,16 @@ def inline_code(value: int, const_type: str) -> int | None:
 
     Args:
         value: a bit pattern of the type's width; negative integers may be given as such.
-        const_type: ``i16``, ``i32``, ``i64``, ``f16``, ``bf16``, ``f32`` or ``f64``.
+        const_type: an operand's ``const_type``: ``i16``, ``i32``, ``i64``, ``f16``, ``bf16``, ``f32``,
+            ``f64``, or one of the packed types, which take 32 bits.
 
     Returns:
         An operand code, or None when the value needs a literal or a register.
+
+    Raises:
+        KeyError: not a constant type.
     """
-    width = _WIDTH[const_type]
+    width, floats = _TYPES[const_type]
     bits = value & ((1 << width) - 1)
     if bits <= 64:
         return INLINE_INTEGER_ZERO + bits
@@ -73,9 +96,7 @@ def inline_code(value: int, const_type: str) -> int | None:
     if negative <= 16:
         return INLINE_INTEGER_ZERO + 64 + negative
     # A 16-bit integer operand reads the low half of an f32 pattern, which is no useful constant.
-    if const_type == "i16":
-        return None
-    return _codes_by_bits(const_type.replace("i", "f")).get(bits)
+    return None if const_type == "i16" else _codes_by_bits(floats).get(bits)
 
 
 def constant_bits(code: int, const_type: str) -> int | None:
@@ -84,15 +105,17 @@ def constant_bits(code: int, const_type: str) -> int | None:
     Integer codes are sign-extended to the type's width. A float code read by an integer operand gives the f32
     pattern
     (f64 for ``i64``, the low half of f32 for ``i16``), which is how LLVM's assembler encodes such operands.
+
+    Raises:
+        KeyError: not a constant type.
     """
-    width = _WIDTH[const_type]
+    width, floats = _TYPES[const_type]
     if INLINE_INTEGER_ZERO <= code <= INLINE_INTEGER_ZERO + 64:
         return code - INLINE_INTEGER_ZERO
     if INLINE_INTEGER_ZERO + 64 < code <= INLINE_INTEGER_ZERO + 80:
         return (INLINE_INTEGER_ZERO + 64 - code) & ((1 << width) - 1)
     if 240 <= code <= INV_2PI_CODE:
-        kind = const_type if const_type in _INV_2PI else ("f64" if width == 64 else "f32")
-        return inline_floats(kind)[code] & ((1 << width) - 1)
+        return inline_floats(floats)[code] & ((1 << width) - 1)
     return None
 
 

@@ -64,7 +64,9 @@ class OperandField:
         direction: ``in``, ``out`` or ``inout``.
         const_type: how an inline constant is read (``i32``, ``f16``, ``f64``, ...); empty where none is
             allowed.
-        half_bit: the bit inside the field that selects a 16-bit register's high half, or None.
+        half_bit: the bit that selects a 16-bit register's high half, where it is spelled as part of the
+            register (``v1.h``) and not as an ``op_sel`` list; inside the field in VOP1, VOP2 and VOPC. Else
+            None.
     """
 
     name: str
