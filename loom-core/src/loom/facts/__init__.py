@@ -1,0 +1,1 @@
+"""What is known about values: integer ranges and divisors, path facts, uniformity."""

@@ -1,0 +1,365 @@
+"""Facts of the values of one function version, queried on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from loom.facts import integers
+from loom.facts.integers import MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
+from loom.facts.uniformity import varying_values
+from loom.ir.core import Op, Region, Value
+from loom.ir.types import ADDRESSES, INTEGERS, ScalarType
+
+# A comparison known to hold: predicate, left side, right side.
+Constraint = tuple[str, Value, Value]
+
+MAX_WORKGROUP_SIZE: Final = 1024
+DEFAULT_MAX_COUNT: Final = (1 << 32) - 1
+AXES: Final = ("x", "y", "z")
+
+
+class FunctionFacts:
+    """Answers questions about the values of one function or kernel.
+
+    ``target_facts`` are normalized facts of the target that the version is compiled for; they bound launch
+    coordinates and say the subgroup size. Answers are remembered: make a new object after rewriting the body.
+    """
+
+    def __init__(self, function: Op, target_facts: Mapping[str, object] | None = None) -> None:
+        self.function = function
+        self.target_facts: Mapping[str, object] = target_facts or {}
+        # Facts by innermost region that adds path facts (None: none apply).
+        self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
+        self._constraints: dict[Region, tuple[Constraint, ...]] = {}
+        self._varying: set[Value] | None = None
+        self._config: FunctionFacts | None = None
+
+    # -- questions -------------------------------------------------------------------------------------------
+
+    def integer(self, value: Value, at: Op | None = None) -> IntegerFacts:
+        """Range and divisor of an integer or address value, with the path facts that hold at ``at``."""
+        return self._facts(value, self._context(at) if at is not None else None)
+
+    def exact(self, value: Value, at: Op | None = None) -> int | None:
+        """The only value possible, if known."""
+        if value.type not in INTEGERS and value.type not in ADDRESSES:
+            return None
+        return self.integer(value, at).exact
+
+    def is_uniform(self, value: Value) -> bool:
+        """Whether all invocations that execute together see the same value."""
+        if self._varying is None:
+            self._varying = varying_values(self.function)
+        return value not in self._varying
+
+    @property
+    def static_workgroup_size(self) -> tuple[int | None, int | None, int | None]:
+        """Workgroup extents that the launch configuration fixes; ``None`` where it does not."""
+        sizes = [self._configured(f"size_{axis}") for axis in AXES]
+        return tuple(s.exact if s is not None else None for s in sizes)  # type: ignore[return-value]  # three axes
+
+    def decide(self, predicate: str, left: Value, right: Value, at: Op | None = None) -> bool | None:
+        """The outcome of a comparison if facts settle it."""
+        context = self._context(at) if at is not None else None
+        if left is right:
+            return predicate in ("eq", "sle", "sge", "ule", "uge")
+        for known, a, b in self._active(context):
+            if a is left and b is right and known == predicate:
+                return True
+            if a is left and b is right and known == NEGATED[predicate]:
+                return False
+        return integers.decide(predicate, self._facts(left, context), self._facts(right, context))
+
+    # -- contexts --------------------------------------------------------------------------------------------
+
+    def _context(self, at: Op) -> Region | None:
+        """The innermost enclosing region of a conditional."""
+        block = at.parent
+        while block is not None and block.parent is not None:
+            region = block.parent
+            parent = region.parent
+            if parent is None or parent is self.function:
+                return None
+            if parent.name in ("scf.if", "scf.switch"):
+                return region
+            block = parent.parent
+        return None
+
+    def _active(self, region: Region | None) -> tuple[Constraint, ...]:
+        if region is None:
+            return ()
+        found = self._constraints.get(region)
+        if found is None:
+            parent = region.parent
+            assert parent is not None
+            own: list[Constraint] = []
+            if parent.name == "scf.if":
+                _collect(parent.operands[0], region is parent.regions[0], own)
+            found = (*own, *self._active(self._context(parent)))
+            self._constraints[region] = found
+        return found
+
+    # -- evaluation ------------------------------------------------------------------------------------------
+
+    def _facts(self, value: Value, context: Region | None) -> IntegerFacts:
+        memo = self._memo.setdefault(context, {})
+        known = memo.get(value)
+        if known is not None:
+            return known
+        if value.type not in INTEGERS and value.type not in ADDRESSES:
+            return UNKNOWN
+        limits = integers.domain(value.type)
+        memo[value] = limits  # Cuts cycles through loops.
+        # Long chains: settle the operands first, without recursion.
+        self._settle(value, context, memo)
+        facts = self._evaluate(value, context)
+        if value.dependents:
+            facts = facts.meet(0, MAX64)  # An extent is never negative.
+        for predicate, left, right in self._active(context):
+            if left is value:
+                facts = integers.compare_left(facts, predicate, self._facts(right, None))
+            elif right is value:
+                facts = integers.compare_left(facts, MIRRORED[predicate], self._facts(left, None))
+        memo[value] = facts
+        return facts
+
+    def _settle(self, value: Value, context: Region | None, memo: dict[Value, IntegerFacts]) -> None:
+        order: list[Value] = []
+        stack = [value]
+        seen = {value}
+        while stack:
+            current = stack.pop()
+            order.append(current)
+            op = current.defining_op
+            if op is None or op.regions:
+                continue
+            for operand in op.operands:
+                if operand not in seen and operand not in memo and (operand.type in INTEGERS or operand.type in ADDRESSES):
+                    seen.add(operand)
+                    stack.append(operand)
+        if len(order) < 64:
+            return
+        for current in reversed(order[1:]):
+            self._facts(current, context)
+
+    def _evaluate(self, value: Value, context: Region | None) -> IntegerFacts:
+        op = value.defining_op
+        if op is None:
+            return self._argument(value, context)
+        name = op.name
+        transfer = TRANSFER.get(name)
+        if transfer is not None:
+            facts = transfer(*(self._facts(v, context) for v in op.operands))
+            if name == "index.madd":
+                facts = self._dispatch_position(op, facts)
+            return integers.clamp(facts, value.type)
+        rule = _RULES.get(name)
+        if rule is not None:
+            return rule(self, op, value, context)
+        return integers.domain(value.type)
+
+    def _argument(self, value: Value, context: Region | None) -> IntegerFacts:
+        block = value.owner
+        region = getattr(block, "parent", None)
+        parent = region.parent if region is not None else None
+        facts = integers.domain(value.type)
+        if parent is None:
+            return facts
+        if parent.name == "scf.for":
+            if value.index == 0:
+                lower, upper = self._facts(parent.operands[0], None), self._facts(parent.operands[1], None)
+                step = self._facts(parent.operands[2], None)
+                divisor = _gcd_facts(lower, step)
+                return IntegerFacts(lower.lo, max(lower.lo, upper.hi - 1), divisor)
+            return self._carried(parent, value, context)
+        if parent is self.function and "predicates" in parent.spec.attribute_index and region is parent.regions[-1]:
+            predicates = parent.attribute("predicates")
+            args = region.entry.args
+            for predicate in predicates or ():  # type: ignore[attr-defined]
+                facts = integers.apply_predicate(
+                    facts, predicate, value.index,
+                    lambda i: integers.domain(args[i].type) if i < len(args) else UNKNOWN,
+                )
+        return facts
+
+    def _carried(self, loop: Op, value: Value, context: Region | None) -> IntegerFacts:
+        """A carried value that is yielded unchanged keeps its initial facts; otherwise only its type is known."""
+        end = loop.regions[0].entry.last
+        init = loop.operands[2 + value.index]
+        if end is not None and end.operands[value.index - 1] is value:
+            return self._facts(init, None)
+        return integers.domain(value.type)
+
+    def _configured(self, operand: str) -> IntegerFacts | None:
+        """Facts of an operand of the kernel's launch configuration."""
+        if self.function.name != "kernel.def":
+            return None
+        end: Any = self.function.regions[0].blocks[-1].last
+        if end is None or end.name != "kernel.launch.config":
+            return None
+        if self._config is None:
+            self._config = FunctionFacts(self.function, self.target_facts)
+        return self._config._facts(getattr(end, operand), None)
+
+    def _dispatch_position(self, op: Op, facts: IntegerFacts) -> IntegerFacts:
+        """workgroup.id * size + workitem.id along one axis is the dispatch position, bounded by the flat grid."""
+        group, size, item = op.operands
+        for a, b in ((group, size), (size, group)):
+            maker, lane = a.defining_op, item.defining_op
+            if maker is None or lane is None or maker.name != "kernel.workgroup.id" or lane.name != "kernel.workitem.id":
+                continue
+            axis = maker.attribute("axis")
+            if axis == lane.attribute("axis") and self._is_workgroup_size(b, str(axis)):
+                return facts.meet(0, self._flat_grid() - 1)
+        return facts
+
+    def _is_workgroup_size(self, value: Value, axis: str) -> bool:
+        op = value.defining_op
+        if op is not None and op.name == "kernel.workgroup.size":
+            return op.attribute("axis") == axis
+        configured = self._configured(f"size_{axis}")
+        exact = self._facts(value, None).exact
+        return configured is not None and configured.exact is not None and configured.exact == exact
+
+    def _flat_grid(self) -> int:
+        limit = self.target_facts.get("max_flat_grid_size")
+        return limit if isinstance(limit, int) else DEFAULT_MAX_COUNT
+
+    def _limit(self, name: str, default: int) -> int:
+        limit = self.target_facts.get(name)
+        return limit if isinstance(limit, int) else default
+
+
+def _gcd_facts(a: IntegerFacts, b: IntegerFacts) -> int:
+    return integers.add(a, b).divisor
+
+
+def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
+    """Comparisons that follow from a condition being true or false, through ``andi`` and ``ori``."""
+    op = condition.defining_op
+    if op is None:
+        return
+    if op.name in ("index.cmp", "scalar.cmpi"):
+        predicate = str(op.attribute("predicate"))
+        out.append((predicate if holds else NEGATED[predicate], op.operands[0], op.operands[1]))
+    elif (op.name == "scalar.andi" and holds) or (op.name == "scalar.ori" and not holds):
+        for operand in op.operands:
+            _collect(operand, holds, out)
+
+
+# -- rules of ops that are no plain arithmetic -----------------------------------------------------------------
+
+
+def _constant(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    literal = op.attribute("value")
+    return exactly(int(literal)) if isinstance(literal, int) else integers.domain(value.type)
+
+
+def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    source = op.group(0)[value.index]
+    mentioned = op.group(1)
+    found = facts._facts(source, context)
+    for predicate in op.attribute("predicates"):  # type: ignore[attr-defined]
+        for position, named in enumerate(mentioned):
+            if named is source:
+                found = integers.apply_predicate(
+                    found, predicate, position, lambda i: facts._facts(mentioned[i], context)
+                )
+    return found
+
+
+def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    source = op.operands[0]
+    found = facts._facts(source, context)
+    if op.name in ("scalar.extui",) or (op.name == "index.cast" and value.type.text == "offset"):
+        if found.lo < 0 and isinstance(source.type, ScalarType) and source.type.width < 64:
+            found = IntegerFacts(0, (1 << source.type.width) - 1)
+    return integers.clamp(found, value.type)
+
+
+def _select(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    return facts._facts(op.operands[1], context).join(facts._facts(op.operands[2], context))
+
+
+def _conditional(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    joined: IntegerFacts | None = None
+    for region in op.regions:
+        end = region.entry.last
+        if end is None or value.index >= len(end.operands):
+            return integers.domain(value.type)
+        inner = region if op.name == "scf.if" else context
+        arm = facts._facts(end.operands[value.index], inner)
+        joined = arm if joined is None else joined.join(arm)
+    return joined if joined is not None else integers.domain(value.type)
+
+
+def _lookup(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    columns = len(op.results)
+    joined: IntegerFacts | None = None
+    for entry in op.group(1)[value.index :: columns]:
+        arm = facts._facts(entry, context)
+        joined = arm if joined is None else joined.join(arm)
+    return joined if joined is not None else integers.domain(value.type)
+
+
+def _loop_result(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    argument = op.regions[0].entry.args[value.index + 1]
+    return facts._facts(argument, None)
+
+
+def _workitem(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    axis = op.attribute("axis")
+    size = facts._configured(f"size_{axis}")
+    limit = facts._limit(f"max_workgroup_size_{axis}", MAX_WORKGROUP_SIZE)
+    return IntegerFacts(0, max(0, min(size.hi if size is not None else limit, limit) - 1))
+
+
+def _workgroup(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    axis = op.attribute("axis")
+    limit = facts._limit(f"max_workgroup_count_{axis}", DEFAULT_MAX_COUNT)
+    return IntegerFacts(0, max(0, limit - 1))
+
+
+def _extent(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    axis = op.attribute("axis")
+    if op.name == "kernel.workgroup.size":
+        size = facts._configured(f"size_{axis}")
+        limit = facts._limit(f"max_workgroup_size_{axis}", MAX_WORKGROUP_SIZE)
+        return size.meet(1, limit) if size is not None else IntegerFacts(1, limit)
+    return IntegerFacts(1, facts._limit(f"max_workgroup_count_{axis}", DEFAULT_MAX_COUNT))
+
+
+def _dispatch(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    return IntegerFacts(0, facts._flat_grid() - 1)
+
+
+def _subgroup_size(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    size = facts.target_facts.get("subgroup_size")
+    return exactly(size) if isinstance(size, int) else IntegerFacts(1, 128)
+
+
+_RULES: Final[dict[str, Any]] = {
+    "index.constant": _constant,
+    "scalar.constant": _constant,
+    "check.literal": _constant,
+    "index.assume": _assume,
+    "scalar.assume": _assume,
+    "index.cast": _cast,
+    "scalar.extsi": _cast,
+    "scalar.extui": _cast,
+    "scf.select": _select,
+    "scf.if": _conditional,
+    "scf.switch": _conditional,
+    "scf.lookup": _lookup,
+    "scf.for": _loop_result,
+    "kernel.workitem.id": _workitem,
+    "kernel.workgroup.id": _workgroup,
+    "kernel.workgroup.size": _extent,
+    "kernel.workgroup.count": _extent,
+    "kernel.workitem.dispatch.id": _dispatch,
+    "kernel.subgroup.size": _subgroup_size,
+    "target.subgroup.size": _subgroup_size,
+    "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
+}
+

@@ -1,0 +1,94 @@
+"""Which values are the same in all invocations that execute together.
+
+A value is varying when it depends on a lane coordinate, on memory at a varying address, or on a choice that
+differs between lanes. Inside a loop, lanes that are still active have run the same number of iterations, so
+the induction variable and carried values may be uniform there although the results behind the loop are not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loom.ir.core import Op, Value
+
+# Ops whose result differs between lanes whatever their operands are.
+VARYING: Final = frozenset({"kernel.workitem.id", "kernel.workitem.dispatch.id", "kernel.subgroup.lane.id"})
+ALWAYS_UNIFORM: Final = frozenset({"kernel.workgroup.id", "kernel.workgroup.size", "kernel.workgroup.count", "kernel.subgroup.size"})
+
+
+def varying_values(function: Op) -> set[Value]:
+    """The varying values of a kernel or function body. Parameters are uniform."""
+    varying: set[Value] = set()
+    ops = [op for op in function.walk() if op is not function]
+    changed = True
+    while changed:
+        before = len(varying)
+        for op in ops:
+            _visit(op, varying)
+        changed = len(varying) != before
+    return varying
+
+
+def _visit(op: Op, varying: set[Value]) -> None:
+    name = op.name
+    if name in VARYING:
+        varying.update(op.results)
+    elif name == "scf.for":
+        _loop(op, varying)
+    elif name == "scf.while":
+        _while(op, varying)
+    elif name in ("scf.if", "scf.switch"):
+        divergent = op.operands[0] in varying
+        for region in op.regions:
+            end = region.entry.last
+            if end is not None:
+                _flow(end.operands, op.results, varying)
+        if divergent:
+            varying.update(op.results)
+    elif name in ("cfg.br", "low.br"):
+        _flow(op.operands, op.successors[0].args, varying)
+    elif name == "cfg.cond_br":
+        if op.operands[0] in varying:
+            # Blocks behind a divergent branch merge values per lane.
+            for successor in op.successors:
+                varying.update(successor.args)
+    elif "allocates" in op.spec.traits:
+        pass
+    elif name not in ALWAYS_UNIFORM and any(operand in varying for operand in op.operands):
+        varying.update(op.results)
+
+
+def _flow(sources: list[Value], targets: list[Value], varying: set[Value]) -> None:
+    for source, target in zip(sources, targets, strict=False):
+        if source in varying:
+            varying.add(target)
+
+
+def _loop(op: Op, varying: set[Value]) -> None:
+    lower, upper, step = op.operands[:3]
+    block = op.regions[0].entry
+    if lower in varying or step in varying:
+        varying.add(block.args[0])
+    carried = block.args[1:]
+    inits = op.operands[3 : 3 + len(carried)]
+    _flow(inits, carried, varying)
+    end = block.last
+    if end is not None:
+        _flow(end.operands, carried, varying)
+    _flow(carried, op.results, varying)
+    if lower in varying or upper in varying or step in varying:
+        varying.update(op.results)
+
+
+def _while(op: Op, varying: set[Value]) -> None:
+    first, second = op.regions[0].entry, op.regions[1].entry
+    _flow(op.operands, first.args, varying)
+    condition = first.last
+    if condition is None or not condition.operands:
+        return
+    _flow(condition.operands[1:], second.args, varying)
+    _flow(condition.operands[1:], op.results, varying)
+    if second.last is not None:
+        _flow(second.last.operands, first.args, varying)
+    if condition.operands[0] in varying:
+        varying.update(op.results)
