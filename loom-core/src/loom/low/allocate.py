@@ -210,7 +210,7 @@ class _Allocator:
 
     def _make_progress(self, evicted: list[tuple[Bundle, list[Piece]]], liveness: Liveness) -> None:
         plan: dict[VReg, int] = {}
-        slots: dict[tuple[Bundle, int, int], int] = {}
+        slots: dict[tuple[Bundle, int, str, int], int] = {}
         fixed: list[VReg] = []
         for bundle, needed in evicted:
             for value, offset in self._victims(bundle, needed, liveness):
@@ -223,7 +223,7 @@ class _Allocator:
                 elif value in self._slots.saved:
                     plan[value] = self._slots.saved[value]
                 else:
-                    key = (bundle, offset, value.units)
+                    key = (bundle, offset, value.reg_class, value.units)
                     if key not in slots:
                         slots[key] = self._slots.new(value.reg_class, value.units)
                     plan[value] = slots[key]

@@ -113,7 +113,7 @@ def verify_structure(function: Function) -> None:
     Raises:
         MachineError: a block does not end in its only terminator, an edge leads to the entry block or
             out of the function, argument and parameter lists differ, a conditional edge carries
-            arguments, or a value is defined twice.
+            arguments, a live-in is not first, or a value is defined twice.
     """
     if not function.blocks:
         raise MachineError(f"@{function.name} has no blocks")
@@ -124,7 +124,11 @@ def verify_structure(function: Function) -> None:
             raise MachineError(f"block ^{block.label} of @{function.name} has no terminator")
         for value in block.params:
             _define(value, defined, None)
+        live_ins_may_follow = block is function.blocks[0]
         for instruction in block.instructions:
+            if instruction.kind is Kind.LIVE_IN and not live_ins_may_follow:
+                raise MachineError("a live-in must come first in the entry block", instruction.loc)
+            live_ins_may_follow = live_ins_may_follow and instruction.kind is Kind.LIVE_IN
             for value in instruction.results:
                 _define(value, defined, instruction)
             if instruction.is_terminator and instruction is not block.terminator:

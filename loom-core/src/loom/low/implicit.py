@@ -118,8 +118,11 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
             for name in descriptor.effects.implicit_writes:
                 if name in units:
                     end = ends.pop(name, point + 2)
-                    is_result = _stands_for(function, instruction.results, units[name])
-                    begin = point + 2 if is_result else point + 1
+                    begin = point + 1
+                    for value in instruction.results:
+                        if _stands_for(function, [value], units[name]):
+                            # The register holds the value itself for as long as that lives.
+                            begin = max(begin, _end_of(liveness, value, point + 1))
                     if begin < end:
                         _occupy(result, units[name], begin, end)
             for name in descriptor.effects.implicit_reads:
@@ -130,6 +133,11 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
     for pieces in result.values():
         pieces.reverse()
     return result
+
+
+def _end_of(liveness: Liveness, value: VReg, point: int) -> int:
+    """End of the live segment of ``value`` that covers ``point``."""
+    return next(end for begin, end in liveness.segments[value] if begin <= point < end)
 
 
 def _stands_for(function: Function, values: list[VReg], places: list[tuple[str, int]]) -> bool:

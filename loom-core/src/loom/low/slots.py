@@ -16,7 +16,8 @@ class Slot:
         number: what SPILL and RELOAD name.
         reg_class: class of the values it holds.
         units: size in units of that class.
-        offset: first unit, counted in units within the memory of the class's bank.
+        offset: first unit within the memory of the class's bank, counted in units of the bank's
+            widest class.
     """
 
     number: int
