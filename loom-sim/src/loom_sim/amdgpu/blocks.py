@@ -1,0 +1,224 @@
+"""Translation of basic blocks to Python functions, and the cache of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from loom_sim.amdgpu import waits
+from loom_sim.amdgpu.emitter import Emitter, End
+from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
+from loom_sim.amdgpu.execute import alu, control, lanes, lds, scalar_memory, vector_memory
+from loom_sim.amdgpu.execute.operation import load_all
+from loom_sim.amdgpu.instruction import Instruction, adapt
+from loom_sim.amdgpu.numerics.mode import FloatMode
+from loom_sim.amdgpu.runtime import StaticFault
+from loom_sim.amdgpu.state import SCC
+from loom_sim.amdgpu.traits import Traits
+
+_HANDLERS: tuple[Callable[[Emitter, Instruction], bool], ...] = (
+    control.translate,
+    lanes.translate,
+    lds.translate,
+    scalar_memory.translate,
+    vector_memory.translate,
+    alu.translate,
+)
+_MAX_INSTRUCTIONS = 256
+
+
+@attrs.frozen(slots=True)
+class BlockKey:
+    """What code is specialized on besides its address: float controls and memory operations in flight."""
+
+    mode: FloatMode
+    in_flight: waits.State
+
+
+@attrs.define(slots=True, eq=False)
+class Block:
+    """A translated block.
+
+    Attributes:
+        function: takes the group; returns the branch condition, addresses or mode bits that `end` speaks of.
+        end: how it ends; `next` is the address after it.
+        key: specialization of what follows (except after a dynamic mode change).
+        live_vectors, live_scalars: registers the function expects as plain arrays.
+        written_vectors, written_scalars: registers it may define.
+        instructions: the instructions, in order; `source` is the generated code.
+    """
+
+    function: Callable[[Any], Any]
+    end: End
+    next: int
+    key: BlockKey
+    live_vectors: tuple[int, ...]
+    live_scalars: tuple[int, ...]
+    live_masks: tuple[int, ...]
+    written_vectors: tuple[int, ...]
+    written_scalars: tuple[int, ...]
+    instructions: tuple[Instruction, ...]
+    counts: Counter[str]
+    source: str
+
+
+class Code:
+    """The instructions of a code object, decoded on demand."""
+
+    def __init__(self, image: bytes, base: int, traits: Traits, wave_size: int) -> None:
+        from loom_target_amdgpu.isa.tables import family_table
+
+        load_all()
+        self._image = image
+        self._base = base
+        self._table = family_table(traits.family)
+        self._wave_size = wave_size
+        self._known: dict[int, Instruction] = {}
+        self._scanned: set[int] = set()
+        self.leaders: set[int] = set()
+
+    def at(self, address: int) -> Instruction:
+        """The instruction at an address.
+
+        Raises:
+            SimulationFault: the address is outside the code or the bytes are no instruction.
+        """
+        found = self._known.get(address)
+        if found is None:
+            from loom_target_amdgpu.isa.decode import DecodeError, decode
+
+            offset = address - self._base
+            if not 0 <= offset <= len(self._image) - 4 or offset & 3:
+                raise SimulationFault(FaultRecord("invalid_pc", "the program counter left the code", pc=address))
+            try:
+                decoded = decode(self._table, self._image, offset, wave_size=self._wave_size)
+            except DecodeError as error:
+                words = " ".join(f"{w:08x}" for w in error.words)
+                raise UnsupportedInstruction(
+                    FaultRecord("illegal_instruction", f"cannot decode {words}", pc=address)
+                ) from error
+            found = self._known[address] = adapt(decoded, address)
+        return found
+
+    def scan(self, entry: int) -> None:
+        """Find the branch targets reachable from an address; blocks end where another path may join."""
+        work = [entry]
+        while work:
+            pc = work.pop()
+            while pc not in self._scanned:
+                self._scanned.add(pc)
+                try:
+                    inst = self.at(pc)
+                except SimulationFault:
+                    break
+                name = inst.mnemonic
+                after = pc + inst.size
+                if name == "s_branch" or name.startswith("s_cbranch_") or name == "s_call_b64":
+                    offsets = [o.code for o in inst.operands if o.kind == "branch16"]
+                    for offset in offsets:
+                        target = after + 4 * offset
+                        self.leaders.add(target)
+                        work.append(target)
+                if name == "s_swappc_b64" or name == "s_call_b64":
+                    self.leaders.add(after)
+                if name in ("s_branch", "s_setpc_b64", "s_endpgm"):
+                    break
+                pc = after
+
+
+class Translator:
+    """Makes and keeps the blocks of one kernel configuration."""
+
+    def __init__(self, code: Code, traits: Traits, wave_size: int, vectors: int, strict: bool) -> None:
+        self.code = code
+        self.traits = traits
+        self.wave_size = wave_size
+        self.vectors = vectors
+        self.strict = strict
+        self._blocks: dict[tuple[int, bool, bool, BlockKey], Block] = {}
+
+    def block(self, pc: int, full: bool, track: bool, key: BlockKey) -> Block:
+        """The block at an address for a variant.
+
+        Raises:
+            SimulationFault: the first instruction cannot be executed.
+        """
+        found = self._blocks.get((pc, full, track, key))
+        if found is None:
+            self.code.scan(pc)
+            found = self._translate(pc, full, track, key, _MAX_INSTRUCTIONS)
+            self._blocks[(pc, full, track, key)] = found
+        return found
+
+    def _translate(self, pc: int, full: bool, track: bool, key: BlockKey, limit: int) -> Block:
+        em = Emitter(self.traits, self.wave_size, key.mode, full, track, self.vectors)
+        tracker = waits.Tracker(self.traits, self.wave_size, key.in_flight)
+        done: list[Instruction] = []
+        address = pc
+        while True:
+            try:
+                inst = self.code.at(address)
+                em.instruction = inst
+                self._one(em, tracker, inst)
+            except (SimulationFault, StaticFault) as error:
+                if done:
+                    # Run what comes before; the fault is met again as the first instruction of the next block.
+                    return self._translate(pc, full, track, key, len(done))
+                if isinstance(error, SimulationFault):
+                    raise
+                raise SimulationFault(
+                    FaultRecord(error.kind, error.message, pc=inst.address, instruction=inst.text)
+                ) from error
+            done.append(inst)
+            address += inst.size
+            if em.end is not None or em.exec_written:
+                break
+            if len(done) >= limit or address in self.code.leaders:
+                break
+        end = em.end or End("fall")
+        mode = em.new_mode or key.mode
+        after = BlockKey(mode, tracker.state() if self.strict else waits.NONE)
+        return self._build(em, end, address, after, tuple(done))
+
+    def _one(self, em: Emitter, tracker: waits.Tracker, inst: Instruction) -> None:
+        if self.strict:
+            tracker.wait(inst)
+            problem = tracker.conflict(inst)
+            if problem is not None:
+                raise StaticFault("missing_wait", problem)
+        if not any(handler(em, inst) for handler in _HANDLERS):
+            raise em.unsupported(f"{inst.mnemonic} is not supported by the emulator")
+        if self.strict:
+            tracker.issue(inst)
+
+    def _build(self, em: Emitter, end: End, address: int, key: BlockKey, done: tuple[Instruction, ...]) -> Block:
+        body = em.lines or ["pass"]
+        lines = ["def block(g):", "    M = g.machine", "    V = g.v", "    S = g.s", "    E = g.exec"]
+        if em.track:
+            lines += ["    XV = g.xv", "    XS = g.xs"]
+        lines += ["    " + line for line in body]
+        lines.append(f"    return {end.value}")
+        source = "\n".join(lines)
+        space = em.globals
+        exec(compile(source, f"<block {done[0].address:#x}>", "exec"), space)
+        return Block(
+            function=space["block"], end=end, next=address, key=key,
+            live_vectors=tuple(sorted(em.live_vectors)), live_scalars=tuple(sorted(em.live_scalars)),
+            live_masks=tuple(sorted(em.live_masks)), written_vectors=tuple(sorted(em.written_vectors)),
+            written_scalars=tuple(sorted(em.written_scalars)), instructions=done,
+            counts=Counter(i.mnemonic for i in done), source=source,
+        )  # fmt: skip
+
+
+def undefined_inputs(block: Block, group: Any, wave_size: int) -> bool:
+    """Whether a register the block reads is not fully defined in this group."""
+    v, s = group.v, group.s
+    if any(v[r] is None or r in group.xv for r in block.live_vectors):
+        return True
+    scalars = list(block.live_scalars)
+    for mask in block.live_masks:
+        scalars += range(mask, mask + wave_size // 32)
+    return any((s[r] is None and r != SCC) or r in group.xs for r in scalars)

@@ -1,0 +1,237 @@
+"""Global, flat, scratch and buffer instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loom_sim.amdgpu.emitter import Emitter, Value
+from loom_sim.amdgpu.execute import access, atomics
+from loom_sim.amdgpu.instruction import OFF, Instruction, Operand
+from loom_sim.amdgpu.state import Array
+
+_GLOBAL = ("GLOBAL", "VGLOBAL")
+_FLAT = ("FLAT", "VFLAT")
+_SCRATCH = ("SCRATCH", "VSCRATCH")
+_BUFFER = ("MUBUF", "MTBUF", "VBUFFER")
+_ALL = _GLOBAL + _FLAT + _SCRATCH + _BUFFER
+_U32 = np.uint32
+
+
+def add_base(low: Array, high: Array, offset: Array) -> tuple[Array, Array]:
+    """A 64-bit scalar base plus an unsigned 32-bit offset per lane."""
+    total = low + offset
+    if int(low.max()) + int(offset.max()) <= 0xFFFFFFFF:
+        return total, high
+    return total, high + (total < offset)
+
+
+def _address(em: Emitter, inst: Instruction) -> tuple[str, str]:
+    """Names of low and high address words of a global or flat instruction, without the immediate offset."""
+    vector = inst.operand("addr") or inst.operand("vaddr")
+    base = inst.operand("saddr")
+    if base is None or base.code == OFF:
+        if vector is None or vector.code == OFF:
+            raise em.unsupported("no address operand")
+        low = em.vector32(em.vector_index(vector.code))
+        high = em.vector32(em.vector_index(vector.code + 1))
+        em.check(low, "the address")
+        em.check(high, "the address")
+        return low.name, high.name
+    low, high = em.scalar32(base.code), em.scalar32(base.code + 1)
+    em.check(low, "the address")
+    em.check(high, "the address")
+    if vector is None or vector.code == OFF:
+        return low.name, high.name
+    offset = em.vector32(em.vector_index(vector.code))
+    em.check(offset, "the address")
+    pair = em.let(f"{em.const(add_base)}({low.name}, {high.name}, {offset.name})")
+    return em.let(f"{pair}[0]"), em.let(f"{pair}[1]")
+
+
+def _scratch_offset(em: Emitter, inst: Instruction) -> str:
+    terms = []
+    for name in ("addr", "vaddr"):
+        vector = inst.operand(name)
+        if vector is not None and vector.code != OFF:
+            terms.append(em.vector32(em.vector_index(vector.code)))
+    base = inst.operand("saddr")
+    if base is not None and base.code != OFF and not em.is_null(base.code):
+        terms.append(em.scalar32(base.code))
+    for term in terms:
+        em.check(term, "the scratch address")
+    total = " + ".join(t.name for t in terms) or em.bits(0).name
+    return em.let(f"{total} + u32({inst.get('offset') & 0xFFFFFFFF})")
+
+
+def _data(inst: Instruction) -> Operand | None:
+    return inst.operand("data") or inst.operand("vdata") or inst.operand("vsrc")
+
+
+def _result(inst: Instruction) -> Operand | None:
+    found = inst.results
+    return found[0] if found else None
+
+
+def translate(em: Emitter, inst: Instruction) -> bool:
+    """Translate a vector memory instruction; False if it is none."""
+    if inst.format not in _ALL:
+        return False
+    name = inst.mnemonic
+    if "lds" in name or inst.form.endswith("lds"):
+        raise em.unsupported("loads to LDS are not supported")
+    if "addtid" in name or "_tr_" in name or "block" in name or "format" in name:
+        raise em.unsupported("this addressing or format conversion is not supported")
+    em.site()
+    _, separator, operation = name.partition("_atomic_")
+    if separator:
+        _atomic(em, inst, operation)
+        return True
+    move = access.parse(name)
+    if move is None:
+        return False
+    if inst.format in _BUFFER:
+        _buffer(em, inst, move)
+        return True
+    mask = em.mask_argument()
+    if inst.format in _SCRATCH:
+        place = _scratch_offset(em, inst)
+        target = f"M.scratch_{{}}(g, {place}, {move.nbytes}, {mask}"
+    else:
+        low, high = _address(em, inst)
+        kind = "flat" if inst.format in _FLAT else "global"
+        target = f"M.{kind}_{{}}(g, {low}, {high}, {inst.get('offset')}, {move.nbytes}, {mask}"
+    if move.store:
+        data = _data(inst)
+        assert data is not None
+        words = access.stored_words(em, move, data.code, checked=inst.format in _GLOBAL)
+        em.emit(target.format("store") + f", [{', '.join(words)}])")
+        return True
+    result = _result(inst)
+    assert result is not None
+    loaded = em.let(target.format("load") + ")")
+    access.write_loaded(em, move, result.code, _each(em, loaded, move.nbytes))
+    return True
+
+
+def _each(em: Emitter, loaded: str, nbytes: int) -> list[str]:
+    return [em.let(f"{loaded}[{k}]") for k in range(max(1, nbytes // 4))]
+
+
+def _atomic(em: Emitter, inst: Instruction, operation: str) -> None:
+    atomic = atomics.parse(operation)
+    if atomic is None:
+        raise em.unsupported("this atomic is not supported")
+    data = _data(inst)
+    assert data is not None
+    words = []
+    # Compare-and-swap data: the new value first, then the expected one.
+    for k in range(atomic.operands * atomic.nbytes // 4):
+        value = em.vector32(em.vector_index(data.code + k))
+        em.check(value, "atomic data")
+        words.append(value.name)
+    result = _result(inst)
+    want_old = result is not None
+    bound = em.let(f"{em.const(atomics.bind)}({em.const(atomic)}, [{', '.join(words)}], {want_old})")
+    if inst.format in _BUFFER:
+        low, high, inside = _buffer_address(em, inst, atomic.nbytes)
+        old = em.let(f"M.global_atomic(g, {low}, {high}, 0, {atomic.nbytes}, {inside}, {bound})")
+    elif inst.format in _SCRATCH:
+        raise em.unsupported("scratch atomics do not exist")
+    else:
+        low, high = _address(em, inst)
+        kind = "flat" if inst.format in _FLAT else "global"
+        old = em.let(
+            f"M.{kind}_atomic(g, {low}, {high}, {inst.get('offset')}, {atomic.nbytes}, {em.mask_argument()}, {bound})"
+        )
+    if result is not None:
+        for k in range(atomic.nbytes // 4):
+            em.write_vector32(em.vector_index(result.code + k), Value(em.let(f"{old}[{k}]")))
+
+
+# --- buffer resources ---------------------------------------------------------------------------------------------------
+
+
+def buffer_address(
+    words: tuple[Array, Array, Array, Array], index: Array | None, offset: Array, scalar_offset: Array, nbytes: int,
+    active: Array, modern: bool,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Address words and in-range lanes of a buffer access.
+
+    Resource layout and range checking: AMD ISA documents, "Buffer Resource Descriptor" and "Range checking". The
+    scalar offset takes no part in range checking.
+
+    Raises:
+        NotImplementedError: a swizzled buffer.
+    """
+    base_low, second, records, flags = words
+    if (second >> _U32(30)).any() or (second >> _U32(31)).any():
+        raise NotImplementedError("swizzled buffers are not supported")
+    base_high = second & _U32(0xFFFF)
+    stride = second >> _U32(16) & _U32(0x3FFF)
+    last = offset.astype(np.uint64) + np.uint64(nbytes)
+    element = np.zeros((1, 1), _U32) if index is None else index
+    raw = last <= records
+    structured = element < records
+    if modern:
+        select = flags >> _U32(28) & _U32(3)
+        fits = structured & (last <= np.where(stride == 0, np.uint64(1 << 32), stride.astype(np.uint64)))
+        inside = np.where(select == 3, raw, np.where(select == 2, records != 0, np.where(select == 1, structured, fits)))
+    else:
+        inside = np.where(stride == 0, raw, structured)
+    address = (
+        base_low.astype(np.uint64) | base_high.astype(np.uint64) << np.uint64(32)
+    ) + scalar_offset.astype(np.uint64) + offset.astype(np.uint64) + element.astype(np.uint64) * stride.astype(np.uint64)
+    return address.astype(_U32), (address >> np.uint64(32)).astype(_U32), np.broadcast_to(inside, active.shape) & active
+
+
+def _buffer_address(em: Emitter, inst: Instruction, nbytes: int) -> tuple[str, str, str]:
+    resource = inst.operand("srsrc") or inst.operand("rsrc")
+    assert resource is not None
+    parts = [em.scalar32(resource.code + k) for k in range(4)]
+    for part in parts:
+        em.check(part, "the buffer resource")
+    vector = inst.operand("vaddr")
+    form = inst.form.removesuffix("_rtn").removeprefix("rtn_")
+    index: str = "None"
+    offset = em.bits(inst.get("offset")).name
+    if vector is not None and vector.code != OFF:
+        first = em.vector32(em.vector_index(vector.code))
+        em.check(first, "the buffer index or offset")
+        if form in ("idxen", "bothen"):
+            index = first.name
+        if form == "offen":
+            offset = em.let(f"{first.name} + {offset}")
+        elif form == "bothen":
+            second = em.vector32(em.vector_index(vector.code + 1))
+            em.check(second, "the buffer offset")
+            offset = em.let(f"{second.name} + {offset}")
+    scalar_offset = inst.operand("soffset")
+    base = em.bits(0)
+    if scalar_offset is not None and scalar_offset.code != OFF and not em.is_null(scalar_offset.code):
+        base = em.source(scalar_offset, "u32", 31)
+        em.check(base, "the scalar offset")
+    words = ", ".join(p.name for p in parts)
+    modern = em.traits.family != "gfx942"
+    triple = em.let(
+        f"{em.const(buffer_address)}(({words}), {index}, {offset}, {base.name}, {nbytes}, E, {modern})"
+    )
+    return em.let(f"{triple}[0]"), em.let(f"{triple}[1]"), em.let(f"{triple}[2]")
+
+
+def zero_outside(words: list[Array], inside: Array) -> list[Array]:
+    """Out-of-range buffer loads return zero."""
+    return [np.where(inside, w, _U32(0)) for w in words]
+
+
+def _buffer(em: Emitter, inst: Instruction, move: access.Access) -> None:
+    low, high, inside = _buffer_address(em, inst, move.nbytes)
+    data = inst.operand("vdata")
+    assert data is not None
+    if move.store:
+        words = access.stored_words(em, move, data.code, checked=True)
+        em.emit(f"M.global_store(g, {low}, {high}, 0, {move.nbytes}, {inside}, [{', '.join(words)}])")
+        return
+    loaded = em.let(f"{em.const(zero_outside)}(M.global_load(g, {low}, {high}, 0, {move.nbytes}, {inside}), {inside})")
+    access.write_loaded(em, move, data.code, _each(em, loaded, move.nbytes))
+
+

@@ -1,0 +1,276 @@
+"""What generated code talks to: memory, LDS and scratch of the waves of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import attrs
+import numpy as np
+
+from loom_sim.amdgpu import memory
+from loom_sim.amdgpu.instruction import Instruction
+from loom_sim.amdgpu.memory import AccessError, AddressSpace
+from loom_sim.amdgpu.state import Array, Group
+
+_U32 = np.uint32
+Operation = Callable[[memory.Space, Array, Array], list[Array]]
+
+
+@attrs.define(slots=True)
+class Bytes:
+    """A byte array with word views: LDS or scratch of all waves."""
+
+    bytes: Array
+    words: Array
+    shorts: Array
+
+    @classmethod
+    def zeros(cls, size: int) -> Bytes:
+        """Zeroed memory; `size` is a multiple of 8."""
+        data = np.zeros(size, np.uint8)
+        return cls(data, data.view(_U32), data.view(np.uint16))
+
+
+@attrs.define(slots=True)
+class Traffic:
+    """Bytes moved by active lanes."""
+
+    global_loaded: int = 0
+    global_stored: int = 0
+    lds_loaded: int = 0
+    lds_stored: int = 0
+    scratch: int = 0
+
+
+class Machine:
+    """Memory of one batch of workgroups.
+
+    Attributes:
+        site: the instruction that may raise next.
+        code_address: difference between addresses of the code object and of the address space.
+        slot: workgroup number within the batch, by wave.
+    """
+
+    def __init__(
+        self, space: AddressSpace, code_address: int, wave_size: int, slot: Array, workgroups: int, lds_size: int,
+        scratch_size: int,
+    ) -> None:  # fmt: skip
+        self.space = space
+        self.code_address = np.uint64(code_address)
+        self.wave_size = wave_size
+        self.slot = slot
+        self.site: Instruction | None = None
+        self.traffic = Traffic()
+        self.lds_size = lds_size
+        self._lds_stride = (lds_size + 7) // 8 * 8
+        self._lds = Bytes.zeros(self._lds_stride * workgroups)
+        self.scratch_size = scratch_size
+        self._scratch_stride = (scratch_size + 7) // 8 * 8
+        waves = len(slot)
+        self._scratch = Bytes.zeros(self._scratch_stride * waves * wave_size)
+        self._ticks = 0
+
+    def clock(self) -> Array:
+        """A time stamp that grows with every read."""
+        self._ticks += 1
+        return np.full((1, 1), self._ticks, np.uint64)
+
+    def _lanes(self, group: Group, mask: Array | None) -> int:
+        return len(group.waves) * self.wave_size if mask is None else int(np.count_nonzero(mask))
+
+    # --- global memory ---------------------------------------------------------------------------------------------
+
+    def global_load(self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
+        """Load per lane."""
+        self.traffic.global_loaded += nbytes * self._lanes(g, mask)
+        return self.space.load(low, high, offset, nbytes, mask)
+
+    def global_store(
+        self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]
+    ) -> None:
+        """Store per lane."""
+        self.traffic.global_stored += nbytes * self._lanes(g, mask)
+        self.space.store(low, high, offset, nbytes, mask, data, (len(g.waves), self.wave_size))
+
+    def global_atomic(
+        self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, operation: Operation
+    ) -> list[Array]:
+        """Atomic per lane; returns the old words."""
+        self.traffic.global_stored += nbytes * self._lanes(g, mask)
+        return self.space.atomic(low, high, offset, nbytes, mask, (len(g.waves), self.wave_size), operation)
+
+    # --- scalar memory ---------------------------------------------------------------------------------------------
+
+    def scalar_load(self, low: Array, high: Array, nbytes: int) -> list[Array]:
+        """Load once per wave."""
+        alignment = min(nbytes, 4)
+        if (low & _U32(alignment - 1)).any():
+            bad = (low & _U32(alignment - 1)) != 0
+            raise AccessError("misaligned", f"a scalar load of {nbytes} bytes needs an address that is a multiple of {alignment}", bad,
+                              low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32))  # fmt: skip
+        return self.space.load(low, high, 0, nbytes, None)
+
+    def scalar_buffer_load(
+        self, low: Array, high: Array, stride: Array, records: Array, extra: Array | None, offset: int, nbytes: int
+    ) -> list[Array]:
+        """Load from a buffer resource once per wave; words outside of it are zero."""
+        place = np.full((1, 1), offset, np.int64) + (0 if extra is None else extra.astype(np.int64))
+        step = (stride >> _U32(16) & _U32(0x3FFF)).astype(np.int64)
+        size = records.astype(np.int64) * np.where(step == 0, 1, step)
+        base = low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32)
+        result = []
+        unit = min(nbytes, 4)
+        for k in range(max(1, nbytes // 4)):
+            at = place + 4 * k
+            inside = np.asarray((at >= 0) & (at + unit <= size))
+            address = base + at.astype(np.uint64)
+            inside, address = np.broadcast_arrays(inside, address)
+            words = self.space.load(address.astype(_U32), (address >> np.uint64(32)).astype(_U32), 0, unit, inside)
+            result.append(np.where(inside, words[0], _U32(0)))
+        return result
+
+    # --- LDS -------------------------------------------------------------------------------------------------------
+
+    def _lds_place(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> Array:
+        place = address + _U32(offset)
+        if mask is not None:
+            place = np.where(mask, place, _U32(0))
+        limit = self.lds_size - nbytes
+        if limit < 0 or int(place.max()) > limit or int(address.max()) + offset > 0xFFFFFFFF:
+            wide = address.astype(np.int64) + offset
+            bad = wide > limit if mask is None else (wide > limit) & mask
+            if bad.any():
+                raise AccessError(
+                    "lds_out_of_range", f"{nbytes} bytes of LDS beyond the workgroup's {self.lds_size}", bad, wide
+                )
+        base = self.slot[g.waves][:, None] * self._lds_stride
+        return place + base.astype(_U32)
+
+    def lds_load(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
+        """Load from the workgroup's LDS."""
+        self.traffic.lds_loaded += nbytes * self._lanes(g, mask)
+        if mask is not None and not mask.any():
+            return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
+        return memory.read(self._lds, self._lds_place(g, address, offset, nbytes, mask), nbytes)
+
+    def lds_store(
+        self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]
+    ) -> None:
+        """Store to the workgroup's LDS."""
+        self.traffic.lds_stored += nbytes * self._lanes(g, mask)
+        if mask is not None and not mask.any():
+            return
+        place = self._lds_place(g, address, offset, nbytes, mask)
+        memory.write(self._lds, np.broadcast_to(place, (len(g.waves), self.wave_size)), mask, nbytes, data)
+
+    def lds_atomic(
+        self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None, operation: Operation
+    ) -> list[Array]:
+        """Atomic on the workgroup's LDS; returns the old words."""
+        shape = (len(g.waves), self.wave_size)
+        self.traffic.lds_stored += nbytes * self._lanes(g, mask)
+        result = [np.zeros(shape, _U32) for _ in range(nbytes // 4)]
+        if mask is not None and not mask.any():
+            return result
+        lanes = np.ones(shape, bool) if mask is None else mask
+        place = np.broadcast_to(self._lds_place(g, address, offset, nbytes, mask), shape)
+        memory.check_alignment(place, nbytes, lanes)
+        for target, old in zip(result, operation(self._lds, place[lanes], lanes), strict=True):
+            target[lanes] = old
+        return result
+
+    # --- scratch ---------------------------------------------------------------------------------------------------
+
+    def _scratch_place(self, g: Group, offset: Array, nbytes: int, mask: Array | None) -> Array:
+        shape = (len(g.waves), self.wave_size)
+        limit = self.scratch_size - nbytes
+        bad = offset > _U32(max(limit, 0)) if limit >= 0 else np.ones(offset.shape, bool)
+        if mask is not None:
+            bad = bad & mask
+        if bad.any():
+            raise AccessError(
+                "scratch_out_of_range", f"{nbytes} bytes beyond the work-item's {self.scratch_size} bytes of scratch",
+                bad, offset,
+            )  # fmt: skip
+        lane = np.arange(self.wave_size, dtype=_U32)[None, :]
+        base = (g.waves.astype(_U32)[:, None] * _U32(self.wave_size) + lane) * _U32(self._scratch_stride)
+        place = base + offset
+        return np.where(mask, place, _U32(0)) if mask is not None else np.broadcast_to(place, shape)
+
+    def scratch_load(self, g: Group, offset: Array, nbytes: int, mask: Array | None) -> list[Array]:
+        """Load from each work-item's scratch."""
+        self.traffic.scratch += nbytes * self._lanes(g, mask)
+        if mask is not None and not mask.any():
+            return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
+        return memory.read(self._scratch, self._scratch_place(g, offset, nbytes, mask), nbytes)
+
+    def scratch_store(self, g: Group, offset: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
+        """Store to each work-item's scratch."""
+        self.traffic.scratch += nbytes * self._lanes(g, mask)
+        if mask is not None and not mask.any():
+            return
+        memory.write(self._scratch, self._scratch_place(g, offset, nbytes, mask), mask, nbytes, data)
+
+    # --- flat ------------------------------------------------------------------------------------------------------
+
+    def _flat_parts(
+        self, g: Group, low: Array, high: Array, mask: Array | None
+    ) -> list[tuple[str, Array | None]]:
+        """Lanes by the memory their address means, most common case first."""
+        shape = (len(g.waves), self.wave_size)
+        shared, private = high == _U32(memory.SHARED_APERTURE), high == _U32(memory.PRIVATE_APERTURE)
+        parts: list[tuple[str, Array | None]] = []
+        for name, lanes in (("lds", shared), ("scratch", private), ("global", ~(shared | private))):
+            if not lanes.any():
+                continue
+            if lanes.all() and mask is None:
+                return [(name, None)]
+            here = np.broadcast_to(lanes, shape)
+            here = here if mask is None else here & mask
+            if here.any():
+                parts.append((name, here))
+        return parts
+
+    def flat_load(self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
+        """Load from whichever memory each lane's address is in."""
+        result: list[Array] | None = None
+        for name, here in self._flat_parts(g, low, high, mask):
+            if name == "global":
+                words = self.global_load(g, low, high, offset, nbytes, here)
+            elif name == "lds":
+                words = self.lds_load(g, low + _U32(offset & 0xFFFFFFFF), 0, nbytes, here)
+            else:
+                words = self.scratch_load(g, low + _U32(offset & 0xFFFFFFFF), nbytes, here)
+            result = words if result is None or here is None else [
+                np.where(here, w, old) for w, old in zip(words, result, strict=True)
+            ]
+        return result if result is not None else [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
+
+    def flat_store(
+        self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]
+    ) -> None:
+        """Store to whichever memory each lane's address is in."""
+        for name, here in self._flat_parts(g, low, high, mask):
+            if name == "global":
+                self.global_store(g, low, high, offset, nbytes, here, data)
+            elif name == "lds":
+                self.lds_store(g, low + _U32(offset & 0xFFFFFFFF), 0, nbytes, here, data)
+            else:
+                self.scratch_store(g, low + _U32(offset & 0xFFFFFFFF), nbytes, here, data)
+
+    def flat_atomic(
+        self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, operation: Operation
+    ) -> list[Array]:
+        """Atomic on whichever memory each lane's address is in."""
+        result: list[Array] | None = None
+        for name, here in self._flat_parts(g, low, high, mask):
+            if name == "global":
+                words = self.global_atomic(g, low, high, offset, nbytes, here, operation)
+            elif name == "lds":
+                words = self.lds_atomic(g, low + _U32(offset & 0xFFFFFFFF), 0, nbytes, here, operation)
+            else:
+                bad = np.ones((1, 1), bool)
+                raise AccessError("out_of_bounds", "an atomic on scratch memory", bad, int(low.flat[0]))
+            result = words if result is None else [a | b for a, b in zip(result, words, strict=True)]
+        return result if result is not None else [np.zeros((1, 1), _U32)] * (nbytes // 4)
+

@@ -1,0 +1,161 @@
+"""f32 arithmetic: add, multiply, fused multiply-add, minimum and maximum."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from loom_sim.amdgpu.numerics.formats import F32, Array, directed, flush, has_nan, select_nan, to_odd, two_sum
+from loom_sim.amdgpu.numerics.mode import FloatMode
+
+_U32 = np.uint32
+_SIGN = np.uint32(0x80000000)
+_EXPONENT = np.uint32(0x7F800000)
+_LOW29 = np.uint64(0x1FFFFFFF)
+_HALFWAY = np.uint64(0x10000000)
+
+
+def flush_in(mode: FloatMode, x: Array) -> Array:
+    """Apply the input side of the denormal mode."""
+    return x if mode.denormal32 & 1 else flush(F32, x)
+
+
+def flush_out(mode: FloatMode, x: Array) -> Array:
+    """Apply the result side of the denormal mode."""
+    return x if mode.denormal32 & 2 else flush(F32, x)
+
+
+def add(mode: FloatMode, a: Array, b: Array) -> Array:
+    """`a + b` with one rounding."""
+    if mode.plain32:
+        r = a + b
+    else:
+        a, b = flush_in(mode, a), flush_in(mode, b)
+        if mode.round32:
+            s, e = two_sum(a.astype(np.float64), b.astype(np.float64))
+            odd = to_odd(s, e)
+            r = directed(odd.astype(np.float32), odd, mode.round32)
+        else:
+            r = a + b
+        r = flush_out(mode, r)
+    return select_nan(F32, r, a, b)
+
+
+def mul(mode: FloatMode, a: Array, b: Array) -> Array:
+    """`a * b` with one rounding."""
+    if mode.plain32:
+        r = a * b
+    else:
+        a, b = flush_in(mode, a), flush_in(mode, b)
+        if mode.round32:
+            exact = a.astype(np.float64) * b.astype(np.float64)
+            r = directed(exact.astype(np.float32), exact, mode.round32)
+        else:
+            r = a * b
+        r = flush_out(mode, r)
+    return select_nan(F32, r, a, b)
+
+
+def mul_zero_wins(mode: FloatMode, a: Array, b: Array) -> Array:
+    """The DX9 product: zero times anything is +0."""
+    return np.where((a == 0) | (b == 0), np.float32(0), mul(mode, a, b))
+
+
+def fma_zero_wins(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
+    """The DX9 fused multiply-add: zero times anything is +0, then `c` is added."""
+    return np.where((a == 0) | (b == 0), add(mode, np.zeros((1, 1), np.float32), c), fma(mode, a, b, c))
+
+
+def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
+    """`a * b + c` with one rounding.
+
+    The product of two f32 is exact in f64, the sum is rounded to f64. Rounding that again to f32 differs from
+    the single rounding only if the f64 sum sits on a midpoint between two f32 (for normal results: its 29
+    low bits are 0x10000000) or the result is denormal; exactly those elements are redone with a sum rounded to odd.
+    """
+    if not mode.plain32:
+        a, b, c = flush_in(mode, a), flush_in(mode, b), flush_in(mode, c)
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    s = product + addend
+    if mode.round32:
+        _, e = two_sum(product, addend)
+        odd = to_odd(s, e)
+        r = directed(odd.astype(np.float32), odd, mode.round32)
+    else:
+        r = s.astype(np.float32)
+        suspect = (s.view(np.uint64) & _LOW29) == _HALFWAY
+        suspect |= (r.view(_U32) & _EXPONENT) == 0
+        if suspect.any():
+            p, q = np.broadcast_arrays(product, addend)
+            total, e = two_sum(p[suspect], q[suspect])
+            r[suspect] = to_odd(total, e).astype(np.float32)
+    if not mode.plain32:
+        r = flush_out(mode, r)
+    return select_nan(F32, r, a, b, c)
+
+
+def _quiet_other(mode: FloatMode, r: Array, a: Array, b: Array) -> Array:
+    """NaN rules of the number-preferring minimum and maximum: the other operand wins, two NaNs give the first.
+
+    With IEEE mode a signalling NaN operand is returned quieted (AMD "RDNA3 Instruction Set Architecture", V_MIN_F32).
+    """
+    if not has_nan(r):
+        return r
+    ab, bb = np.broadcast_arrays(a.view(_U32), b.view(_U32))
+    na, nb = np.isnan(a), np.isnan(b)
+    quiet = _U32(F32.quiet)
+    bits = np.where(na, np.where(nb, ab | quiet, bb), np.where(nb, ab, r.view(_U32)))
+    if mode.ieee:
+        bits = np.where(nb & ((bb & quiet) == 0), bb | quiet, bits)
+        bits = np.where(na & ((ab & quiet) == 0), ab | quiet, bits)
+    return bits.view(np.float32)
+
+
+def maximum_number(mode: FloatMode, a: Array, b: Array) -> Array:
+    """Larger operand, +0 above -0, a NaN loses against a number."""
+    if not mode.denormal32 & 1:
+        a, b = flush(F32, a), flush(F32, b)
+    r = np.maximum(a, b)
+    if (r == 0).any():
+        r = np.where((a == 0) & (b == 0), (a.view(_U32) & b.view(_U32)).view(np.float32), r)
+    return _quiet_other(mode, r, a, b)
+
+
+def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
+    """Smaller operand, -0 below +0, a NaN loses against a number."""
+    if not mode.denormal32 & 1:
+        a, b = flush(F32, a), flush(F32, b)
+    r = np.minimum(a, b)
+    if (r == 0).any():
+        r = np.where((a == 0) & (b == 0), (a.view(_U32) | b.view(_U32)).view(np.float32), r)
+    return _quiet_other(mode, r, a, b)
+
+
+def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
+    """IEEE 754-2019 maximum: a NaN operand wins."""
+    r = np.maximum(a, b)
+    r = np.where((a == 0) & (b == 0), (a.view(_U32) & b.view(_U32)).view(np.float32), r)
+    return select_nan(F32, r, a, b)
+
+
+def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
+    """IEEE 754-2019 minimum: a NaN operand wins."""
+    r = np.minimum(a, b)
+    r = np.where((a == 0) & (b == 0), (a.view(_U32) | b.view(_U32)).view(np.float32), r)
+    return select_nan(F32, r, a, b)
+
+
+def median3(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
+    """Middle one of three; with a NaN operand the minimum of the three (AMD ISA, V_MED3_F32)."""
+    lo, hi = minimum_number(mode, a, b), maximum_number(mode, a, b)
+    r = maximum_number(mode, lo, minimum_number(mode, hi, c))
+    if has_nan(a) or has_nan(b) or has_nan(c):
+        any_nan = np.isnan(a) | np.isnan(b) | np.isnan(c)
+        r = np.where(any_nan, minimum_number(mode, minimum_number(mode, a, b), c), r)
+    return r
+
+
+def clamp(mode: FloatMode, x: Array) -> Array:
+    """Output clamp to [0, 1]; a NaN becomes +0 under DX10 clamping."""
+    r = np.where(x > 0, np.minimum(x, np.float32(1)), np.float32(0))
+    return r if mode.dx10_clamp or not has_nan(x) else np.where(np.isnan(x), x, r)
