@@ -16,6 +16,7 @@ from loom_target_amdgpu.profiles import (
     processors,
     profile,
     profile_of_flags,
+    waves_per_simd,
 )
 
 LLVM_MC = shutil.which("llvm-mc-19")
@@ -119,3 +120,26 @@ def test_generation_facts() -> None:
     assert profile("gfx1200").require_generation().workgroup_ids is WorkgroupIds.TRAP_REGISTERS
     assert profile("gfx1102").vector_file[32].registers == 1024
     assert profile("gfx1100").vector_file[64].granule == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "wave", "steps"),
+    [
+        ("gfx942", 64, "1:8 64:8 65:7 73:6 81:5 97:4 129:3 169:2 256:2"),
+        ("gfx1100", 32, "1:16 96:16 97:12 121:10 145:9 169:8 193:7 217:6 241:5 256:5"),
+        ("gfx1151", 64, "48:16 49:12 61:10 73:9 85:8 97:7 109:6 121:5 145:4 193:3 253:2"),
+        ("gfx1102", 32, "64:16 65:12 81:10 97:9 113:8 129:7 145:6 161:5 193:4 256:4"),
+    ],
+)
+def test_occupancy_steps_are_the_measured_ones(name: str, wave: int, steps: str) -> None:
+    """First register counts with each occupancy, as LLVM 19 reports them."""
+    for step in steps.split():
+        registers, waves = (int(part) for part in step.split(":"))
+        assert waves_per_simd(profile(name), wave, registers) == waves, step
+
+
+def test_accumulation_and_scalar_registers_limit_occupancy() -> None:
+    assert waves_per_simd(profile("gfx942"), 64, 128, agprs=128) == 2
+    assert waves_per_simd(profile("gfx942"), 64, 256, agprs=256) == 1
+    assert waves_per_simd(profile("gfx942"), 64, 8, sgprs=102) == 7
+    assert waves_per_simd(profile("gfx1100"), 32, 8, sgprs=106) == 16

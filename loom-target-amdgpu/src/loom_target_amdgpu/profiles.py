@@ -266,6 +266,32 @@ class Processor:
         return self.generation
 
 
+def waves_per_simd(processor: Processor, wave_size: int, vgprs: int, agprs: int = 0, sgprs: int = 0) -> int:
+    """How many waves of a kernel fit on one SIMD as far as registers go; 0 when not even one does.
+
+    Args:
+        processor: the processor.
+        wave_size: lanes of a wave.
+        vgprs, agprs, sgprs: registers the kernel uses.
+
+    Raises:
+        UnsupportedProcessorError: there are no facts about the processor.
+    """
+    generation = processor.require_generation()
+    file = processor.vector_file[wave_size]
+    # In a unified file the accumulation registers follow the vector registers, which are rounded up to four.
+    used = (max(vgprs, 1) + 3) // 4 * 4 + agprs if generation.agpr_count else max(vgprs, 1)
+    waves = min(generation.max_waves, file.registers // _round_up(used, file.granule))
+    if generation.sgpr_file:
+        scalar = _round_up(sgprs + generation.sgpr_extra, generation.sgpr_granule)
+        waves = min(waves, generation.sgpr_file // scalar)
+    return waves
+
+
+def _round_up(value: int, granule: int) -> int:
+    return (value + granule - 1) // granule * granule
+
+
 class UnknownProcessorError(ValueError):
     """A processor name that is not in the table; the message has the closest names."""
 

@@ -264,7 +264,14 @@ class _Printer:
             return self._message("sendmsg", code)
         if mnemonic == "s_set_gpr_idx_mode":
             return _gpr_index(code)
-        return f"0x{code & 0xFFFF:x}" if "0x" in self.row.example else str(code & 0xFFFF)
+        value = code & 0xFFFF
+        return f"0x{value:x}" if value > 64 or "0x" in self.row.example else str(value)
+
+    def scalar_offset(self, code: int) -> str:
+        """The offset of a scalar load. LLVM shows a missing one on gfx11 by the null register it is
+        encoded with.
+        """
+        return "null" if not code and self.row.family == "gfx11" else _signed_hex(code)
 
     def small_immediate(self, code: int) -> str:
         """An immediate in a register field."""
@@ -291,7 +298,7 @@ _IMMEDIATE_TEXT: Mapping[str, Callable[[_Printer, int], str]] = {
     "imm": _Printer.small_immediate,
     "hwreg16": _Printer.hardware_register,
     "branch16": lambda printer, code: str(code & 0xFFFF),
-    "offset": lambda printer, code: _signed_hex(code),
+    "offset": _Printer.scalar_offset,
 }
 
 
