@@ -189,7 +189,15 @@ _PREFIX_BITS = 9
 class _Index:
     """A family's groups by the top bits of the first word."""
 
-    __slots__ = ("by_prefix", "dual_y", "invalid_sources", "layouts", "scalar_offset_alias", "table")
+    __slots__ = (
+        "by_prefix",
+        "dual_candidates",
+        "dual_y",
+        "invalid_sources",
+        "layouts",
+        "scalar_offset_alias",
+        "table",
+    )
 
     def __init__(self, table: FamilyTable) -> None:
         self.table = table
@@ -207,6 +215,7 @@ class _Index:
             first = group.layout.prefix_value << free
             self.by_prefix[first : first + (1 << free)] = [group] * (1 << free)
         self.dual_y: dict[int, int] = {}
+        self.dual_candidates: dict[int, _Candidate] = {}
         for number, (name, opcode) in enumerate(table.opcodes()):
             if name == "VOPD_Y":
                 self.dual_y[opcode] = number
@@ -216,6 +225,15 @@ class _Index:
         sources = registers(table.family).valid_sources
         self.invalid_sources = frozenset(range(256)) - sources
         self.scalar_offset_alias = "SMEM" in layouts and "soffset_en" in layouts["SMEM"].fields
+
+    def dual_candidate(self, opcode: int) -> _Candidate | None:
+        """The Y half with this opcode."""
+        found = self.dual_candidates.get(opcode)
+        number = self.dual_y.get(opcode)
+        if found is None and number is not None:
+            found = _candidate(self.table.row(number), self.layouts["VOPD_Y"], -1)
+            self.dual_candidates[opcode] = found
+        return found
 
     def candidates(self, group: _Group, opcode: int) -> tuple[_Candidate, ...]:
         found = group.candidates.get(opcode)
@@ -297,11 +315,9 @@ def _canonical_scalar_offset(word: int) -> int:
 
 
 def _decode_dual(index: _Index, x: _Candidate, word: int, offset: int, chunk: bytes) -> Decoded:
-    number = index.dual_y.get(word >> 17 & 0x1F)
-    if number is None:
+    y = index.dual_candidate(word >> 17 & 0x1F)
+    if y is None:
         raise _error(offset, chunk, "unknown Y opcode of a dual-issue word")
-    y_row = index.table.row(number)
-    y = _candidate(y_row, index.layouts["VOPD"], -1)
     halves = []
     literal = word >> 64 & 0xFFFFFFFF
     reads = False
