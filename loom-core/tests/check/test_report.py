@@ -23,7 +23,6 @@ from loom.check.report import (
     SampleResult,
     SkipCode,
     SkippedCase,
-    SourceLocation,
     TestReport,
     TrialResult,
     TruncatedCase,
@@ -32,6 +31,7 @@ from loom.check.report import (
 from loom.check.report_text import Line, failure_lines, report_lines, totals_line, write_lines
 from loom.check.verdict import ExpectationKind
 from loom.evaluate.numeric.formats import F32, I32
+from loom.ir.diagnostics import Diagnostic, SourceFile, SourceLocation, Span
 
 TOP_LEVEL_KEYS = [
     "format",
@@ -69,7 +69,7 @@ def sample(case: str, ordinal: int, passed: bool) -> SampleResult:
 
 
 def full_report() -> TestReport:
-    place = SourceLocation("checks.loom", 3, 5)
+    place = SourceLocation("checks.loom", 3, 5, 3, 12)
     error = PlanningError(
         PlanningIssueKind.INVALID_PARAMETER, "parameter 'n': bad", subject="n", fix_hint="fix it"
     )
@@ -153,11 +153,31 @@ def test_elements_have_the_documented_fields() -> None:
             "kind": "invalid_parameter",
             "case": "broken",
             "op": "check.param.range",
-            "source_location": {"filename": "checks.loom", "start_line": 3, "start_column": 5},
+            "source_location": {
+                "provenance": "exact_source",
+                "filename": "checks.loom",
+                "start_line": 3,
+                "start_column": 5,
+                "end_line": 3,
+                "end_column": 12,
+            },
             "message": "parameter 'n': bad",
             "fix_hint": "fix it",
         }
     ]
+
+
+def test_places_are_written_like_those_of_diagnostics() -> None:
+    """One record serves both, with lines and columns of the source text."""
+    source = SourceFile("x.loom", "first\n  second third\n")
+    span = Span(source, 8, 14)
+    place = SourceLocation.of(span)
+    assert place == SourceLocation("x.loom", 2, 3, 2, 9)
+    error = PlanningError(PlanningIssueKind.INVALID_PARAMETER, "bad")
+    issue = PlanningIssue.from_error(error, "case", "check.param.seed", place)
+    report = json.loads(to_json(TestReport.collect(case_count=1, planning_issues=[issue])))
+    diagnostic = Diagnostic("TYPE/001", "bad", span).to_json()
+    assert report["planning_issues"][0]["source_location"] == diagnostic["source_location"]
 
 
 def test_json_is_deterministic() -> None:
@@ -238,9 +258,8 @@ def test_text_report() -> None:
 
 def test_runtime_issues_are_shown() -> None:
     """With the place, the stage and who reported it."""
-    issue = RuntimeIssue(
-        "device", "sim", "launch", "fault", "read past the end of %x", None, SourceLocation("k.loom", 9, 3)
-    )
+    place = SourceLocation("k.loom", 9, 3, 9, 4)
+    issue = RuntimeIssue("device", "sim", "launch", "fault", "read past the end of %x", None, place)
     failed = SampleResult("a", 0, False, Expectations(), issue)
     report = TestReport.collect(case_count=1, samples=[failed])
     assert [line.text for line in failure_lines(report)] == [

@@ -15,24 +15,11 @@ from attrs import Attribute, asdict, frozen
 
 from loom.check.errors import PlanningError, PlanningIssueKind
 from loom.check.verdict import ExpectationKind, Mismatch, Verdict
+from loom.ir.diagnostics import SourceLocation
 
 FORMAT = "loom.test.v0"
 
 Scalar = bool | int | float
-
-
-@frozen
-class SourceLocation:
-    """Where in the source something is: 1-based lines and columns, the end column exclusive."""
-
-    filename: str
-    start_line: int
-    start_column: int
-    end_line: int | None = None
-    end_column: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.filename}:{self.start_line}:{self.start_column}"
 
 
 @frozen

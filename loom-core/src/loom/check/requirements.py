@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from loom.plugins.records import Oracle, RequirementProvider, Verdict
+from loom.plugins.records import Oracle, RequirementProvider, RequirementVerdict
 
 if TYPE_CHECKING:
     from loom.ir.types import Type
 
 
-def _target_facts(wanted: Mapping[str, object], actual: Mapping[str, object]) -> Verdict:
+def _target_facts(wanted: Mapping[str, object], actual: Mapping[str, object]) -> RequirementVerdict:
     for key, value in sorted(wanted.items()):
-        if key.startswith("min_"):
-            name = key.removeprefix("min_")
-            have = actual.get(name)
+        name = key.removeprefix("min_")
+        have = actual.get(name)
+        if name != key:
             held = isinstance(have, int) and isinstance(value, int) and have >= value
         else:
-            name = key
-            have = actual.get(name)
             # A target may offer several rows of one kind, such as matrix shapes.
             held = value in have if isinstance(have, list | tuple | frozenset) else have == value
         if not held:
-            return Verdict(False, "target_fact_mismatch", f"needs {key} = {value}, the target has {name} = {have}")
-    return Verdict(True)
+            offer = f"the target has {have}" if name in actual else "the target does not say"
+            return RequirementVerdict(False, "target_fact_mismatch", f"needs {key} = {value}; {offer}")
+    return RequirementVerdict(True)
 
 
-def _descriptor_set(wanted: Mapping[str, object], actual: Mapping[str, object]) -> Verdict:
-    have = actual.get("contract")
-    supported = actual.get("contracts", (have,))
-    want = wanted.get("descriptor_set")
-    if want == have or (isinstance(supported, Sequence) and want in supported):
-        return Verdict(True)
-    return Verdict(False, "descriptor_set_mismatch", f"needs the contract {want}, the device has {have}")
+def _descriptor_set(wanted: Mapping[str, object], actual: Mapping[str, object]) -> RequirementVerdict:
+    want, have = wanted.get("descriptor_set"), actual.get("contract")
+    if have is None:
+        message = f"needs the contract {want}; the device runs no target code"
+        return RequirementVerdict(False, "hal_driver_mismatch", message, available=False)
+    supported = actual.get("contracts", ())
+    if want == have or (isinstance(supported, Collection) and want in supported):
+        return RequirementVerdict(True)
+    return RequirementVerdict(False, "descriptor_set_mismatch", f"needs the contract {want}; the device has {have}")
 
 
 BUILTIN_PROVIDERS: Final = (

@@ -75,6 +75,33 @@ def resolve(location: Location) -> Span | None:
 
 
 @attrs.frozen
+class SourceLocation:
+    """A place in a source text as JSON records give it: 1-based lines and columns, the end column exclusive.
+
+    Field order is key order.
+    """
+
+    provenance: str = attrs.field(default="exact_source", kw_only=True)
+    filename: str
+    start_line: int
+    start_column: int
+    end_line: int
+    end_column: int
+
+    @classmethod
+    def of(cls, location: Location) -> SourceLocation | None:
+        """The place of an operation or token, or ``None`` without a location."""
+        span = resolve(location)
+        if span is None:
+            return None
+        source = span.source
+        return cls(source.name, *source.line_column(span.start), *source.line_column(span.end))
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.start_line}:{self.start_column}"
+
+
+@attrs.frozen
 class Related:
     """Another place that a diagnostic talks about."""
 
@@ -136,14 +163,9 @@ class Diagnostic:
             "code": int(number) if number.isdigit() else number,
             "emitter": self.emitter,
         }
-        span = resolve(self.location)
-        if span is not None:
-            record["source_location"] = _location_json(span)
+        record |= _location_json(self.location)
         if self.related:
-            record["related_locations"] = [
-                {"label": r.label, **({"source_location": _location_json(s)} if (s := resolve(r.location)) else {})}
-                for r in self.related
-            ]
+            record["related_locations"] = [{"label": r.label, **_location_json(r.location)} for r in self.related]
         record["message"] = self.message
         if self.hint:
             record["fix_hint"] = self.hint
@@ -159,17 +181,9 @@ def _excerpt(span: Span, colour: str, off: str) -> list[str]:
     return [f"  {text}", f"  {' ' * (column - 1)}{colour}{'^' * width}{off}"]
 
 
-def _location_json(span: Span) -> dict[str, object]:
-    line, column = span.source.line_column(span.start)
-    end_line, end_column = span.source.line_column(span.end)
-    return {
-        "provenance": "exact_source",
-        "filename": span.source.name,
-        "start_line": line,
-        "start_column": column,
-        "end_line": end_line,
-        "end_column": end_column,
-    }
+def _location_json(location: Location) -> dict[str, object]:
+    place = SourceLocation.of(location)
+    return {} if place is None else {"source_location": attrs.asdict(place)}
 
 
 class LoomError(Exception):

@@ -135,20 +135,25 @@ class Device:
 
 
 @attrs.frozen
-class Verdict:
-    """Answer of a requirement provider. ``code`` explains an unmet requirement."""
+class RequirementVerdict:
+    """Answer of a requirement provider. ``code`` and ``message`` explain an unmet requirement.
+
+    ``available`` is false when the device in use cannot be asked at all, such as for GPU code when it runs none;
+    then ``satisfied`` is false too.
+    """
 
     satisfied: bool
     code: str = ""
     message: str = ""
+    available: bool = True
 
 
 @attrs.frozen
 class RequirementProvider:
-    """Decides ``check.requires<key>``: ``check(facts wanted, device facts) -> Verdict``."""
+    """Decides ``check.requires<key>``: ``check(facts wanted, device facts) -> RequirementVerdict``."""
 
     key: str
-    check: Callable[[Mapping[str, object], Mapping[str, object]], Verdict]
+    check: Callable[[Mapping[str, object], Mapping[str, object]], RequirementVerdict]
 
 
 @attrs.frozen
