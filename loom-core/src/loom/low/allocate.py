@@ -120,11 +120,14 @@ class _Allocator:
     def __init__(self, function: Function, limits: dict[str, int], can_swap: Collection[str]) -> None:
         self._function = function
         self._registers = function.descriptor_set.registers
-        self._limits = limits
+        self._budget = limits
+        self._limits = dict(limits)
+        """the budget without the registers kept back for cycles of moves"""
         self._can_swap = can_swap
         self._slots = SpillSlots()
         self._needed: set[VReg] = set()
         self._separate: set[VReg] = set()
+        self._params = {param for block in function.blocks[1:] for param in block.params}
         self._depth = loop_depths(function)
         self._again = rematerializable(function)
 
@@ -201,9 +204,10 @@ class _Allocator:
             bundle.weight = cost / length if helps else NEVER
 
     def _spillable(self, value: VReg, liveness: Liveness) -> bool:
+        """Block parameters can always go to memory, other values unless they live for an instant."""
         if value in self._needed or not self._registers[value.reg_class].spillable:
             return False
-        return self._length(value, liveness) > 2
+        return value in self._params or self._length(value, liveness) > 2
 
     def _length(self, value: VReg, liveness: Liveness) -> int:
         return sum(end - begin for begin, end in liveness.segments[value])
@@ -285,7 +289,7 @@ class _Allocator:
         blocked: Mapping[tuple[str, int], list[Piece]],
     ) -> Allocation:
         function = self._function
-        scratch = _Scratch(self._registers, self._limits, bundles, blocked)
+        scratch = _Scratch(self._registers, self._budget, bundles, blocked)
         blocks = final_blocks(function, liveness, assign, scratch.find, self._can_swap)
         slots, spill_units = pack_slots(function, self._slots.shapes)
         high_water = dict.fromkeys(self._registers, 0)
