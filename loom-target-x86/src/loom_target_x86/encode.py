@@ -88,7 +88,8 @@ def _choose_immediate_form(code: str, value: int) -> str:
     if code == "mov_r64_imm":
         if 0 <= value < 1 << 32:
             return "mov_r32_imm32"  # the upper half becomes zero
-        return "mov_rm64_imm32" if fits_signed(value, 32) else "mov_r64_imm64"
+        signed = value - (1 << 64) if value >= 1 << 63 else value
+        return "mov_rm64_imm32" if fits_signed(signed, 32) else "mov_r64_imm64"
     return code + ("8" if fits_signed(value, 8) else "32")
 
 
@@ -174,6 +175,8 @@ class BoundInstruction:
                 values.append(self._register(operand, units, width))
             elif isinstance(operand, ImmediateRef):
                 value = self._immediate(operand, immediates)
+                if code == "mov_rm64_imm32" and value >= 1 << 63:
+                    value -= 1 << 64
                 kinds.append(("i" if value < 1 << (int(wide) - 1) else "u") + wide)
                 values.append(value)
             else:

@@ -35,7 +35,7 @@ _CHECK = "\n".join(
     for number, name in enumerate(("rbp", "r12", "r13", "r14", "r15"))
 )
 
-#: `void loom_x86_call(frame *)`: see the `FRAME_` offsets of `invocation`. The frame pointer lives in rbx and,
+#: `void loom_x86_call(frame *)`: see the `FRAME_` offsets of `invocation`. The frame pointer is in rbx and,
 #: in case the callee loses that, on the stack.
 CALL_ROUTINE = f"""
 {CALL_SYMBOL}:

@@ -372,7 +372,6 @@ def avx2_rows() -> Iterator[Row]:
         "vinsertf128.ymm", "dst:ymm <- dest:ymm, value:xmm ; lane",
         "vex_vinsertf128_ymm_ymm_xmmm128_imm8 dst, dest, value, #lane", "", "shuffle",
     )  # fmt: skip
-    yield Row("vzeroupper", "<-", "vex_vzeroupper", "", "vector")
     yield Row(
         "vcvtph2ps.xmm", "dst:xmm <- value:xmm", "vex_vcvtph2ps_xmm_xmmm64 dst, value", "cpu:f16c", "cvt"
     )
