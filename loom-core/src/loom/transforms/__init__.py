@@ -1,0 +1,1 @@
+"""Rewrites of programs, one subject per file."""

@@ -1,0 +1,161 @@
+"""The specialization pipeline: configuration, target facts, templates, inlining, folding, dead code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from loom.facts.analysis import FunctionFacts
+from loom.ir.core import Module, Op
+from loom.ir.diagnostics import fail
+from loom.specialize.select import Selection, bind, require_provider_holds, select
+from loom.specialize.targets import accepts_record, check_authored_target
+from loom.transforms.canonicalize import canonicalize
+from loom.transforms.dce import eliminate_dead_symbols, is_root
+from loom.transforms.fold import make_constant
+from loom.transforms.inline import MAX_DEPTH, inline_call, inline_calls
+from loom.transforms.loops import apply_loop_policies
+
+if TYPE_CHECKING:
+    from loom.plugins.records import TargetProfile
+
+CODE = ("func.def", "kernel.def")
+
+
+@attrs.define
+class Specialization:
+    """The result: a new module and what was decided on the way."""
+
+    module: Module
+    selections: list[Selection] = attrs.field(factory=list)
+
+
+def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str] = ()) -> Specialization:
+    """Specialize every function and kernel of a linked module for a target.
+
+    Applications are bound with the facts of the enclosing function version and inlined; calls are inlined unless
+    ``noinline``; constants fold; unreachable symbols go. ``roots`` names symbols to keep besides exported ones.
+    The input module is left alone. Raises :class:`~loom.ir.diagnostics.LoomError`.
+    """
+    result = Specialization(module.clone())
+    work = result.module
+    symbols = work.symbols()
+    kept = [op for op in work.body if is_root(op) or "check" in op.spec.traits or _name(op) in roots]
+    if roots:
+        kept = [op for op in work.body if _name(op) in roots]
+    eliminate_dead_symbols_with_providers(work, kept)
+    symbols = work.symbols()
+    for op in list(work.body):
+        if op.name in CODE:
+            _specialize_function(op, symbols, target, result.selections)
+    eliminate_dead_symbols(work, kept)
+    return result
+
+
+def _name(op: Op) -> str | None:
+    index = op.spec.symbol_attribute
+    return None if index is None else op.attributes[index]  # type: ignore[return-value]  # symbol names are text
+
+
+def _specialize_function(function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]) -> None:
+    if target is not None:
+        check_authored_target(function, symbols, target)
+    facts = target.facts if target is not None else {}
+    bind_configuration(function, symbols)
+    for _ in range(MAX_DEPTH):
+        inline_calls(function, symbols)
+        canonicalize(function, symbols, facts)
+        if not _bind_templates(function, symbols, target, log):
+            break
+    else:
+        raise fail("LOWERING/044", f"templates of '@{function.callee}' do not stop expanding", function.loc, emitter="select-templates",
+                   op_name=function.name, phase_name="select-templates", callee_name=function.callee, failure_code="recursive_body")
+    apply_loop_policies(function, facts)
+    canonicalize(function, symbols, facts)
+
+
+def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:
+    """Replace every ``config.get`` of a defined key by its value."""
+    for op in list(function.walk()):
+        if op.name != "config.get":
+            continue
+        definition: Any = symbols.get(str(op.attribute("key")))
+        if definition is None or definition.name != "config.def":
+            raise fail("SYMBOL/002", f"configuration key '@{op.attribute('key')}' has no value", op.loc, emitter="specialize",
+                       hint="give one with --config or a 'config.def'", symbol_name=op.attribute("key"))
+        value = definition.value
+        if not isinstance(value, int | float):
+            continue
+        constant = make_constant(op.results[0].type, value, op.loc)
+        constant.insert_before(op)
+        op.replace_with(constant.results)
+
+
+def providers_of(symbols: dict[str, Op], family: str) -> list[Any]:
+    """All providers of a family, by name."""
+    return sorted(
+        (op for op in symbols.values() if op.name in ("template.def", "template.ukernel") and op.attribute("family") == family),
+        key=lambda op: op.callee,  # type: ignore[attr-defined]
+    )
+
+
+def target_test(symbols: dict[str, Op], target: TargetProfile | None) -> Callable[[Any], bool | None]:
+    """Whether a provider's target record covers the target in use."""
+    return lambda provider: accepts_record(target, symbols.get(provider.target))
+
+
+def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]) -> bool:
+    """Bind and inline the applications that stand in a body now. Returns whether there were any."""
+    sites = [op for op in function.walk() if op.name in ("template.apply", "template.call")]
+    if not sites:
+        return False
+    facts = FunctionFacts(function, target.facts if target is not None else None)
+    applies = target_test(symbols, target)
+    for site in sites:
+        if site.name == "template.apply":
+            providers = providers_of(symbols, site.family)
+            chosen = select(site, providers, facts, target, applies, final=True)
+            assert chosen is not None
+            log.append(Selection(function.callee, site.family, chosen.provider.callee, chosen.priority, "selected", len(providers)))
+            call: Any = bind(site, chosen.provider)
+        else:
+            call = site
+            require_provider_holds(call, symbols[call.callee], facts, target, applies)
+        provider: Any = symbols[call.callee]
+        if provider.name == "template.ukernel":
+            raise fail("LOWERING/045", f"'@{provider.callee}' is supplied outside the program and cannot be inlined", call.loc,
+                       emitter="select-templates", op_name=call.name, phase_name="select-templates", contract_key=provider.family,
+                       failure_code="materialization_blocked")
+        if len(provider.body.blocks) != 1:
+            raise fail("LOWERING/044", f"cannot inline '@{provider.callee}': its body has several blocks", call.loc,
+                       emitter="select-templates", op_name=call.name, phase_name="select-templates", callee_name=provider.callee,
+                       failure_code="callee_body_not_single_block")
+        inline_call(call, provider)
+    return True
+
+
+def eliminate_dead_symbols_with_providers(module: Module, roots: Iterable[Op]) -> None:
+    """Like :func:`eliminate_dead_symbols`, but a live family keeps its providers, which selection still needs."""
+    from loom.transforms.dce import referenced_symbols
+
+    symbols = module.symbols()
+    by_family: dict[str, list[Op]] = {}
+    for op in symbols.values():
+        if op.name in ("template.def", "template.ukernel"):
+            by_family.setdefault(str(op.attribute("family")), []).append(op)
+    live: set[Op] = set()
+    pending = list(roots)
+    while pending:
+        op = pending.pop()
+        if op in live:
+            continue
+        live.add(op)
+        name = _name(op)
+        if name in by_family and op.name == "template.decl":
+            pending.extend(by_family[name])
+        pending.extend(symbols[n] for n in referenced_symbols(op) if n in symbols)
+    for op in list(module.body):
+        if op not in live and _name(op) is not None:
+            op.erase()

@@ -1,0 +1,188 @@
+"""Template selection in three-valued logic (language reference, part 1, section 9.4; part 3, section 10.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from loom.dialects.template import ops as template
+from loom.facts import integers
+from loom.facts.analysis import FunctionFacts
+from loom.facts.integers import COMPARISONS, IntegerFacts, exactly
+from loom.ir.attributes import Encoding, Predicate, Ref
+from loom.ir.core import Op, Value
+from loom.ir.diagnostics import LoomError, Related, fail
+from loom.ir.types import ADDRESSES, INTEGERS
+
+if TYPE_CHECKING:
+    from loom.plugins.records import TargetProfile
+
+PHASE = "select-templates"
+
+
+def decide_predicate(predicate: Predicate, value: Callable[[int], IntegerFacts | None]) -> bool | None:
+    """Whether a predicate is proven true, proven false, or unknown. ``value`` gives facts by position."""
+
+    def side(argument: int | Ref) -> IntegerFacts | None:
+        return value(argument.index) if isinstance(argument, Ref) else exactly(argument)
+
+    args = [side(a) for a in predicate.args]
+    if any(a is None for a in args):
+        return None
+    known = [a for a in args if a is not None]
+    name = predicate.name
+    if name in COMPARISONS:
+        return integers.decide(COMPARISONS[name], known[0], known[1])
+    if name == "range":
+        return _all([integers.decide("sge", known[0], known[1]), integers.decide("sle", known[0], known[2])])
+    if name == "multiple_of":
+        return _multiple(known[0], known[1].exact)
+    if name == "power_of_two":
+        exact = known[0].exact
+        if exact is not None:
+            return exact > 0 and exact & (exact - 1) == 0
+        return False if known[0].hi <= 0 else None
+    return None
+
+
+def _multiple(facts: IntegerFacts, divisor: int | None) -> bool | None:
+    if divisor is None or divisor <= 0:
+        return None
+    if facts.divisor % divisor == 0:
+        return True
+    if facts.exact is not None:
+        return facts.exact % divisor == 0
+    if (0 < facts.lo and facts.hi < divisor) or (-divisor < facts.lo and facts.hi < 0):
+        return False
+    return None
+
+
+def _all(answers: Sequence[bool | None]) -> bool | None:
+    if any(a is False for a in answers):
+        return False
+    return None if any(a is None for a in answers) else True
+
+
+def decide_requirement(requirement: Encoding, target: TargetProfile | None) -> bool | None:
+    """Whether the target facts prove a requirement, refute it, or leave it open."""
+    if requirement.family == "target.subgroup.size" and requirement.primary:
+        have = target.facts.get("subgroup_size") if target is not None else None
+        return None if have is None else have == requirement.primary[0]
+    return None
+
+
+@attrs.frozen
+class Candidate:
+    """A provider at one application: its verdict and the conditions that decided it."""
+
+    provider: Any
+    verdict: bool | None
+    reasons: tuple[str, ...]
+
+    @property
+    def priority(self) -> int:
+        return self.provider.priority or 0
+
+
+def classify(provider: Any, args: Sequence[Value], facts: FunctionFacts, at: Op, target: TargetProfile | None,
+             applies: Callable[[Any], bool | None]) -> Candidate:
+    """Evaluate a provider's target, requirements and predicates at an application."""
+    answers: list[bool | None] = []
+    reasons: list[str] = []
+
+    def note(answer: bool | None, text: str) -> None:
+        answers.append(answer)
+        if answer is not True:
+            reasons.append(f"{text} is {'false' if answer is False else 'not known'}")
+
+    if provider.target is not None:
+        note(applies(provider), f"target(@{provider.target})")
+    for requirement in provider.requires or ():
+        note(decide_requirement(requirement, target), str(requirement))
+
+    def position(index: int) -> IntegerFacts | None:
+        value = args[index] if index < len(args) else None
+        if value is None or (value.type not in INTEGERS and value.type not in ADDRESSES):
+            return None
+        return facts.integer(value, at)
+
+    parameters = provider.body.entry.args
+    for predicate in provider.predicates or ():
+        text = ", ".join(f"%{parameters[a.index].name}" if isinstance(a, Ref) and a.index < len(parameters) else str(a)
+                         for a in predicate.args)
+        note(decide_predicate(predicate, position), f"{predicate.name}({text})")
+    return Candidate(provider, _all(answers), tuple(reasons))
+
+
+@attrs.frozen
+class Selection:
+    """A row of the compile report: what an application was bound to."""
+
+    function: str
+    contract: str
+    provider: str | None
+    priority: int
+    outcome: str
+    provider_count: int
+
+
+def select(apply: Any, providers: Sequence[Any], facts: FunctionFacts, target: TargetProfile | None,
+           applies: Callable[[Any], bool | None], *, final: bool) -> Candidate | None:
+    """Choose the provider of one application.
+
+    With ``final`` an undecided provider is not eligible and a failure raises LOWERING/045. Otherwise an
+    undecided provider of at least the best proven priority keeps the choice open and ``None`` is returned.
+    """
+    candidates = [classify(p, apply.args, facts, apply, target, applies) for p in providers]
+    proven = [c for c in candidates if c.verdict is True]
+    open_ones = [c for c in candidates if c.verdict is None]
+    best = max((c.priority for c in proven), default=None)
+    top = [c for c in proven if c.priority == best]
+    if len(top) > 1:
+        raise _failure(apply, "ambiguous", f"{len(top)} providers share the best priority {best}", top)
+    if not final and (not top or any(c.priority >= top[0].priority for c in open_ones)):
+        return None
+    if top:
+        return top[0]
+    if not providers:
+        raise _failure(apply, "no_provider", "no provider is visible", [])
+    code = "missing_facts" if open_ones else "all_rejected"
+    raise _failure(apply, code, "no provider is proven eligible", candidates)
+
+
+def _failure(apply: Any, code: str, text: str, candidates: Sequence[Candidate]) -> LoomError:
+    notes = tuple(
+        Related(f"candidate '@{c.provider.callee}' with priority {c.priority}"
+                + (f": {'; '.join(c.reasons)}" if c.reasons else ""), c.provider.loc)
+        for c in sorted(candidates, key=lambda c: c.provider.callee)
+    )
+    names = ", ".join(f"'@{c.provider.callee}'" for c in sorted(candidates, key=lambda c: c.provider.callee))
+    return fail("LOWERING/045", f"cannot select a provider of '@{apply.family}': {text}" + (f" ({names})" if names else ""),
+                apply.loc, related=notes, emitter=PHASE, op_name=apply.name, phase_name=PHASE, contract_key=apply.family,
+                failure_code=code)
+
+
+def bind(apply: Any, provider: Any) -> Op:
+    """Turn an application into an exact call of the chosen provider."""
+    call = template.Call.build(
+        purity=apply.purity, temperature=apply.temperature, callee=provider.callee, ties=apply.ties, args=apply.args,
+        result_types=[r.type for r in apply.results], loc=apply.loc,
+    )
+    call.comments, call.blank_before = apply.comments, apply.blank_before
+    call.insert_before(apply)
+    for old, new in zip(apply.results, call.results, strict=True):
+        new.name = old.name
+    apply.replace_with(call.results)
+    return call
+
+
+def require_provider_holds(call: Any, provider: Any, facts: FunctionFacts, target: TargetProfile | None,
+                           applies: Callable[[Any], bool | None]) -> None:
+    """A named provider's predicates and requirements must be proven too."""
+    candidate = classify(provider, call.args, facts, call, target, applies)
+    if candidate.verdict is not True:
+        raise fail("LOWERING/045", f"'@{provider.callee}' cannot be called here: {'; '.join(candidate.reasons)}", call.loc,
+                   related=(Related("the provider", provider.loc),), emitter=PHASE, op_name=call.name, phase_name=PHASE,
+                   contract_key=provider.family, failure_code="all_rejected" if candidate.verdict is False else "missing_facts")

@@ -1,0 +1,39 @@
+"""Binding functions to targets (language reference, part 1, section 17; part 3, section 5.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from loom.ir.core import Op
+from loom.ir.diagnostics import Related, fail
+from loom.plugins.manager import load_plugins
+from loom.plugins.records import TargetProfile
+
+
+def profile_of_record(record: Any) -> TargetProfile | None:
+    """The installed profile that a target record names, or ``None``."""
+    for profile in load_plugins().targets.values():
+        if profile.record == (record.name, getattr(record, "profile", None)):
+            return profile
+    return None
+
+
+def accepts_record(target: TargetProfile | None, record: Any) -> bool | None:
+    """Whether code authored for a record may be used on a target; ``None`` when either is not known."""
+    profile = profile_of_record(record) if record is not None else None
+    if target is None or profile is None:
+        return None
+    return target.accepts(profile)
+
+
+def check_authored_target(function: Any, symbols: dict[str, Op], target: TargetProfile) -> None:
+    """A function with an authored target must be usable on the selected one."""
+    name = function.attribute("target") if "target" in function.spec.attribute_index else None
+    if not isinstance(name, str):
+        return
+    record = symbols.get(name)
+    if accepts_record(target, record) is False:
+        assert record is not None
+        raise fail("TARGET/052", f"'@{function.callee}' is authored for '@{name}', which {target.name} does not satisfy",
+                   function.loc, related=(Related("the target record", record.loc),), emitter="driver",
+                   function_name=function.callee, authored_target_name=name, selected_target_name=target.name)

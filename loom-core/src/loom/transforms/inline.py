@@ -1,0 +1,82 @@
+"""Replacing calls by the bodies they call (language reference, part 3, section 10.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from loom.ir.core import Op, Value
+from loom.ir.diagnostics import LoomError, Related, fail
+
+# How deep calls may nest while bodies are inlined; recursion is found long before.
+MAX_DEPTH = 256
+
+
+def inline_call(call: Op, callee: Any) -> list[Op]:
+    """Put a copy of the callee's single-block body in place of the call and return the copied operations.
+
+    Facts that the callee's predicates state stay obligations of the caller; nothing is assumed from them.
+    """
+    block = callee.body.entry
+    mapping: dict[Value, Value] = dict(zip(block.args, call.operands, strict=True))
+    copied: list[Op] = []
+    for op in block:
+        if op.next is None:
+            break
+        copy = op.clone(mapping)
+        copy.insert_before(call)
+        copied.append(copy)
+    end = block.last
+    assert end is not None
+    call.replace_with([mapping.get(v, v) for v in end.operands])
+    return copied
+
+
+def policy(call: Op, callee: Op, phase: str) -> str | None:
+    """``inline``, ``noinline`` or ``None``; a conflict between call and callee is diagnosed."""
+    own = call.attribute("inline_policy") if "inline_policy" in call.spec.attribute_index else None
+    theirs = callee.attribute("inline_policy") if "inline_policy" in callee.spec.attribute_index else None
+    if own is not None and theirs is not None and own != theirs:
+        raise _failure(call, callee, phase, "policy_conflict", "the call and its callee ask for opposite inline policies")
+    return own or theirs  # type: ignore[return-value]  # words of one enum
+
+
+def _failure(call: Op, callee: Any, phase: str, code: str, text: str) -> LoomError:
+    name = callee.callee
+    return fail("LOWERING/044", f"cannot inline '@{name}': {text}", call.loc, related=(Related(f"'@{name}' is here", callee.loc),),
+                emitter=phase, op_name=call.name, phase_name=phase, callee_name=name, failure_code=code)
+
+
+def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-callables") -> bool:
+    """Inline the calls of a function body that can be: exact calls of single-block functions not marked ``noinline``.
+
+    Returns whether anything changed. A required inlining that is impossible raises LOWERING/044.
+    """
+    changed = False
+    depth: dict[Op, tuple[str, ...]] = {}
+    pending = [op for op in root.walk() if op.name in ("func.call", "template.call")]
+    while pending:
+        call = pending.pop(0)
+        callee: Any = symbols.get(str(call.attribute("callee")))
+        if callee is None or "declaration" in callee.spec.traits:
+            continue
+        wanted = policy(call, callee, phase)
+        if wanted == "noinline" and call.name == "func.call":
+            continue
+        chain = depth.get(call, ())
+        required = wanted == "inline" or call.name == "template.call"
+        if callee is root or callee.callee in chain or len(chain) >= MAX_DEPTH:
+            if required:
+                raise _failure(call, callee, phase, "required_cycle", "it calls itself")
+            continue
+        if len(callee.body.blocks) != 1:
+            if required:
+                raise _failure(call, callee, phase, "callee_body_not_single_block", "its body has several blocks")
+            continue
+        for op in inline_call(call, callee):
+            for inner in op.walk():
+                if inner.name in ("func.call", "template.call"):
+                    depth[inner] = (*chain, callee.callee)
+                    pending.append(inner)
+        changed = True
+    return changed
