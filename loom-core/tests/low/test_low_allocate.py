@@ -316,6 +316,24 @@ def test_copies_for_a_join_stand_directly_before_the_branch() -> None:
     assert all(number > mask for number in moves)
 
 
+def test_masked_merge_keeps_the_copy_made_before_the_mask() -> None:
+    """A tied operand that dies in its instruction is never copied again behind the mask write."""
+    build = Builder()
+    a, b = build.live_in(0), build.live_in(1)
+    kept = build.copy(a)
+    build.do("setmask", b)
+    merged = build.op("subt", kept, b)
+    join = build.function.add_block("join", [build.value(), build.value()])
+    build.branch(join, merged, a)
+    build.block = join
+    final = finish(build, *join.params, a, b)
+    code = final.blocks[0].items
+    mask = next(n for n, item in enumerate(code) if isinstance(item, Instruction) and not item.results)
+    tied = next(n for n, item in enumerate(code) if getattr(item, "results", None) == [merged])
+    assert any(isinstance(item, Move) for item in code[:mask])
+    assert not any(isinstance(item, Move) for item in code[mask:tied])
+
+
 def test_reloads_are_not_shared_across_a_lane_mask_write() -> None:
     """A vector reloaded for one mask is reloaded again behind the next mask write."""
     build = Builder()

@@ -116,9 +116,13 @@ class Bundles:
             if wish.first in self.where and wish.second in self.where
         ]
         affinities.sort(key=lambda wish: -wish.weight)
-        for wish in affinities:
-            if wish.first in separate or wish.second in separate or not self._merge(*wish[1:]):
-                self._hint(wish)
+        apart = [
+            wish
+            for wish in affinities
+            if wish.first in separate or wish.second in separate or not self._merge(*wish[1:])
+        ]
+        for wish in apart:
+            self._hint(wish)
 
     def all(self) -> list[Bundle]:
         """Every bundle once, in order of its first value's definition."""

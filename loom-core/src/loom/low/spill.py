@@ -75,6 +75,7 @@ class SpillRewriter:
         self._again = again
         self._slots = slots
         self._masks = {name: cls.mask for name, cls in function.descriptor_set.registers.items() if cls.mask}
+        self._mask_names = frozenset(self._masks.values())
         self._tight = {value for value in plan if value in slots.saved}
         """values whose second turn it is: no more sharing"""
         self._near: dict[VReg, tuple[VReg, int]] = {}
@@ -145,10 +146,10 @@ class SpillRewriter:
 
     def _end_of_mask(self, instruction: Instruction) -> None:
         """Registers loaded under one lane mask do not serve under another."""
-        if instruction.descriptor is None or not self._masks or not self._near:
+        if instruction.descriptor is None or not self._near:
             return
         written = instruction.descriptor.effects.implicit_writes
-        if written:
+        if written and not self._mask_names.isdisjoint(written):
             self._near = {
                 value: entry
                 for value, entry in self._near.items()
