@@ -1,0 +1,1 @@
+"""Linking modules by roots over an explicit universe of inputs and libraries."""

@@ -1,0 +1,244 @@
+"""The embedding API: what the commands are made of.
+
+Every function takes and returns in-memory programs; only :func:`load` reads files. Bad input raises
+:class:`~loom.ir.diagnostics.LoomError`, which carries located diagnostics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from loom.ir.core import Module, Op, symbol_name
+from loom.ir.diagnostics import Diagnostic, LoomError, SourceFile, Span, did_you_mean, fail
+
+if TYPE_CHECKING:
+    from loom.check.report import TestReport
+    from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
+    from loom.specialize.select import Selection
+
+BYTECODE_MAGIC: Final = b"LOOM"
+MAX_SOURCE_BYTES: Final = 1 << 28
+
+
+def parse(text: str, name: str = "<text>") -> Module:
+    """Read a module from text. The result is not verified."""
+    from loom.text.parser import parse_module
+
+    return parse_module(text, name)
+
+
+def verify(module: Module) -> None:
+    """Raise unless the module is valid."""
+    from loom.verify.verifier import require_valid
+
+    require_valid(module)
+
+
+def print(module: Module) -> str:
+    """Canonical text of a module."""
+    from loom.text.printer import print_module
+
+    return print_module(module)
+
+
+def load(path: str | Path, *, display_name: str | None = None) -> Module:
+    """Read and verify a module from a file. Raises ``OSError`` when the file cannot be read."""
+    data = Path(path).read_bytes()
+    return load_bytes(data, display_name or str(path))
+
+
+def load_bytes(data: bytes, name: str) -> Module:
+    """Read and verify a module from the contents of a file."""
+    module = parse(decode_source(data, name), name)
+    verify(module)
+    return module
+
+
+def decode_source(data: bytes, name: str) -> str:
+    """The text of a source file. Bytecode, malformed UTF-8 and oversized files are diagnosed."""
+    if data.startswith(BYTECODE_MAGIC):
+        raise fail("BYTECODE/002", f"{name}: this version reads text modules only, the file is bytecode", None, emitter="reader",
+                   hint="give the text form of the module")
+    if len(data) > MAX_SOURCE_BYTES:
+        raise fail("PARSE/003", f"{name}: the file is larger than {MAX_SOURCE_BYTES >> 20} MiB", None, emitter="reader")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        good = data[: error.start].decode("utf-8")
+        source = SourceFile(name, good)
+        span = Span(source, len(good), len(good))
+        raise LoomError([Diagnostic("PARSE/019", f"invalid UTF-8 at byte {error.start}", span, {"byte_offset": error.start},
+                                    emitter="reader")]) from None
+
+
+def _as_module(item: Module | str | Path) -> Module:
+    return item if isinstance(item, Module) else load(item)
+
+
+def _as_target(target: TargetProfile | str | None) -> TargetProfile | None:
+    if isinstance(target, str):
+        from loom.plugins.manager import find_target
+
+        return find_target(target)
+    return target
+
+
+def link(
+    inputs: Sequence[Module | str | Path],
+    libraries: Sequence[Module | str | Path] = (),
+    roots: Sequence[str] = (),
+    target: TargetProfile | str | None = None,
+    *,
+    allow_unresolved: bool = False,
+    keep_tests: bool = False,
+    merge: bool = False,
+) -> Module:
+    """Link modules by roots over an explicit universe of libraries; see :mod:`loom.link.linker`."""
+    from loom.link.linker import LinkOptions
+    from loom.link.linker import link as link_modules
+
+    options = LinkOptions(tuple(r.removeprefix("@") for r in roots), _as_target(target), allow_unresolved, keep_tests, merge)
+    result = link_modules([_as_module(m) for m in inputs], [_as_module(m) for m in libraries], options).module
+    verify(result)
+    return result
+
+
+@attrs.frozen
+class Specialized:
+    """A specialized module and the provider selections behind it."""
+
+    module: Module
+    selections: tuple[Selection, ...]
+
+
+def specialize(module: Module, target: TargetProfile | str | None, roots: Sequence[str] = ()) -> Specialized:
+    """Bind configuration, target facts and templates, inline, fold, and drop what nothing reaches."""
+    from loom.specialize.pipeline import specialize as run
+
+    result = run(module, _as_target(target), tuple(r.removeprefix("@") for r in roots))
+    verify(result.module)
+    return Specialized(result.module, tuple(result.selections))
+
+
+@attrs.frozen
+class Compilation:
+    """What compiling made: the artifacts and the specialized module they came from."""
+
+    result: EmitResult
+    module: Module
+    request: EmitRequest
+    selections: tuple[Selection, ...] = ()
+
+
+def compile(
+    module: Module,
+    roots: Sequence[str] = (),
+    target: TargetProfile | str | None = None,
+    format: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Compilation:
+    """Compile roots of a linked module to an artifact format.
+
+    Without ``format`` the target's default one is made. Without ``roots`` all command programs, kernels or
+    functions that the format takes are compiled.
+    """
+    from loom.plugins.manager import find_emitter
+    from loom.plugins.records import EmitRequest
+
+    profile = _as_target(target)
+    if format is None:
+        if profile is None:
+            raise fail("TARGET/026", "neither a target nor a format is given", None, emitter="driver",
+                       hint="name one with --target=family:selector or --format")
+        format = profile.default_format
+    emitter = find_emitter(format)
+    if emitter.needs_target and profile is None:
+        raise fail("TARGET/026", f"the format '{format}' needs a target", None, emitter="driver",
+                   hint="name one with --target=family:selector")
+    if profile is not None and emitter.needs_target and profile.family not in emitter.families:
+        raise fail("TARGET/036", f"the format '{format}' is for {', '.join(emitter.families)}, not for {profile.name}", None,
+                   emitter="driver", emitter_key=format)
+    names = select_roots(module, roots, emitter.root_traits, format)
+    if emitter.needs_target:
+        specialized = specialize(module, profile, names)
+        work, selections = specialized.module, specialized.selections
+    else:
+        from loom.transforms.dce import eliminate_dead_symbols
+
+        work, selections = module.clone(), ()
+        eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names])
+    symbols = work.symbols()
+    request = EmitRequest(work, tuple(symbols[n] for n in names), profile, dict(options or {}))
+    return Compilation(emitter.emit(request), work, request, selections)
+
+
+def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], format: str) -> tuple[str, ...]:
+    """The symbols to compile: the named ones, or all that the format takes. Raises when there is none."""
+    symbols = module.symbols()
+    wanted = set(traits)
+
+    def suits(op: Op) -> bool:
+        return bool(op.spec.traits & wanted) and "declaration" not in op.spec.traits
+
+    if not roots:
+        found = tuple(name for name, op in symbols.items() if suits(op) and not _is_private_program(op))
+        if not found:
+            raise fail("TARGET/011", f"the module has nothing to compile to '{format}'", None, emitter="driver", pipeline_name=format)
+        return found
+    names = tuple(r.removeprefix("@") for r in roots)
+    for name in names:
+        op = symbols.get(name)
+        if op is None:
+            raise fail("SYMBOL/002", f"no root named '@{name}'", None, emitter="driver", hint=did_you_mean(name, symbols), symbol_name=name)
+        if not suits(op):
+            raise fail("SYMBOL/003", f"'@{name}' is a '{op.name}', which '{format}' does not take", op.loc, emitter="driver",
+                       symbol_name=name, actual_kind=op.name, expected_kind=" or ".join(sorted(wanted)))
+    return names
+
+
+def _is_private_program(op: Op) -> bool:
+    if op.name != "command.program.def":
+        return False
+    return op.attribute("visibility") is None and op.attribute("retain") is None
+
+
+def lower(compilation: Compilation) -> Module | None:
+    """The target Low of a compilation, or ``None`` when the format has none."""
+    from loom.plugins.manager import find_emitter
+
+    profile = compilation.request.target
+    format = str(compilation.request.options.get("format") or (profile.default_format if profile is not None else ""))
+    emitter = find_emitter(format)
+    return emitter.lower(compilation.request) if emitter.lower is not None else None
+
+
+def prepare_checks(
+    inputs: Sequence[Module | str | Path], libraries: Sequence[Module | str | Path] = (), target: TargetProfile | str | None = None
+) -> Module:
+    """Link the check cases of the inputs and specialize what they call for a target."""
+    from loom.link.linker import LinkOptions
+    from loom.link.linker import link as link_modules
+
+    profile = _as_target(target)
+    modules = [_as_module(m) for m in inputs]
+    options = LinkOptions((), None, keep_tests=True)
+    linked = link_modules(modules, [_as_module(m) for m in libraries], options).module
+    verify(linked)
+    return specialize(linked, profile).module
+
+
+def check(
+    inputs: Sequence[Module | str | Path],
+    libraries: Sequence[Module | str | Path] = (),
+    device: str = "reference",
+    target: TargetProfile | str | None = None,
+    **selection: Any,
+) -> TestReport:
+    """Run the check cases of the inputs on a device and return the report."""
+    from loom.check.session import run_on_device
+
+    return run_on_device(inputs, libraries, device, target, **selection)

@@ -1,0 +1,126 @@
+"""What all commands share: reading inputs, writing outputs atomically, reporting errors, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from loom.ir.diagnostics import LoomError
+
+EXIT_OK: Final = 0
+EXIT_FAILURE: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+
+def make_parser(prog: str, description: str, examples: str) -> argparse.ArgumentParser:
+    """An argument parser with examples in its help and no abbreviated flags."""
+    return argparse.ArgumentParser(
+        prog=prog, description=description, epilog="examples:\n" + examples, allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def wants_colour(stream: object) -> bool:
+    """Whether a stream is a terminal and the user has not asked for plain text."""
+    isatty = getattr(stream, "isatty", None)
+    return bool(isatty and isatty()) and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def report(error: LoomError) -> None:
+    """Print diagnostics to standard error."""
+    colour = wants_colour(sys.stderr)
+    for diagnostic in error.diagnostics:
+        sys.stderr.write(diagnostic.render(colour) + "\n")
+
+
+def run_tool(prog: str, body: Callable[[], int]) -> int:
+    """Run a command; bad input ends in a message and a status, never in a traceback."""
+    from loom.plugins.manager import PluginError
+
+    try:
+        status = body()
+        sys.stdout.flush()
+        return status
+    except LoomError as error:
+        report(error)
+    except PluginError as error:
+        sys.stderr.write(f"{prog}: error: {error}\n")
+    except BrokenPipeError:
+        # The reader went away; let the interpreter not complain about it while it shuts down.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        sys.stderr.write(f"{prog}: error: {name}{error.strerror or error}\n")
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILURE
+
+
+def read_input(path: str) -> tuple[bytes, str]:
+    """The bytes of a file, or of standard input for ``-``, and the name to show."""
+    if path == "-":
+        return sys.stdin.buffer.read(), "<stdin>"
+    return Path(path).read_bytes(), path
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file so that it is either complete or not there: a sibling is written and renamed."""
+    directory = path.parent
+    if path.is_dir():
+        raise IsADirectoryError(21, "Is a directory", str(path))
+    if path.exists() and not os.access(path, os.W_OK):
+        raise PermissionError(13, "Permission denied", str(path))
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=directory)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def write_output(path: str, data: bytes) -> None:
+    """Write to a file, or to standard output for ``-``."""
+    if path == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    else:
+        write_file(Path(path), data)
+
+
+def write_directory(directory: Path, files: Sequence[tuple[str, bytes]]) -> None:
+    """Write several files below a directory, which is made if missing. If one fails, the ones made are removed."""
+    made_directory = not directory.exists()
+    directory.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    try:
+        for name, data in files:
+            path = directory / name
+            fresh = not path.exists()
+            write_file(path, data)
+            if fresh:
+                written.append(path)
+    except BaseException:
+        for path in written:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if made_directory:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        raise

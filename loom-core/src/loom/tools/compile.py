@@ -1,0 +1,141 @@
+"""``loom-compile``: produce artifacts."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_directory, write_file, write_output
+
+if TYPE_CHECKING:
+    from loom.api import Compilation
+
+EXAMPLES = """\
+  loom-compile closed.loom --root=@kernel --target=amdgpu:gfx1100 --output=kernel.hsaco
+  loom-compile closed.loom --root=@program --format=loom-command --output=commands.json \\
+      --emit-command-artifacts=commands/
+  loom-compile kernel.loom --target=spirv:vulkan1.3+bda --output=kernel.spv
+  loom-compile kernel.loom --target=amdgpu:gfx1100 --dump-ir-after=source-to-low --output=kernel.hsaco
+"""
+
+STAGES = ("specialize", "source-to-low")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = make_parser("loom-compile", "Compile a linked Loom module to target artifacts.", EXAMPLES)
+    parser.add_argument("input", metavar="FILE", help="linked module; '-' reads standard input")
+    parser.add_argument("--root", action="append", default=[], metavar="@SYMBOL", help="what to compile (repeatable; default: all)")
+    parser.add_argument("--library", action="append", default=[], metavar="PATH", help="link against this library first (repeatable)")
+    parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target profile; see loom-plugins")
+    parser.add_argument("--format", metavar="NAME", help="artifact format (default: the target's)")
+    parser.add_argument("--output", "-o", default="-", metavar="PATH", help="primary artifact (default: -)")
+    parser.add_argument("--emit-command-artifacts", metavar="DIR", help="directory for the .loomcmd files of loom-command")
+    parser.add_argument("--dump-ir-after", action="append", default=[], choices=STAGES, metavar="STAGE",
+                        help=f"print the program after a stage: {', '.join(STAGES)} (repeatable)")
+    parser.add_argument("--dump-ir-after-all", action="store_true", help="print the program after every stage")
+    parser.add_argument("--dump-ir-format", choices=("text", "jsonl"), default="text", help="form of dumps")
+    parser.add_argument("--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)")
+    parser.add_argument("--compile-report", choices=("none", "summary"), default="none", help="write a JSON compile report")
+    parser.add_argument("--compile-report-output", default="stderr", metavar="WHERE", help="stderr, '-' or a file (default: stderr)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if not args.target and not args.format:
+        parser.error("give --target, or a --format that needs none")
+    if args.format == "loom-command" and not args.emit_command_artifacts:
+        parser.error("--format=loom-command needs --emit-command-artifacts=DIR")
+    return run_tool("loom-compile", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from loom import api
+    from loom.ir.diagnostics import fail
+
+    module = api.load_bytes(*read_input(args.input))
+    if args.library:
+        libraries = [api.load_bytes(*read_input(path)) for path in args.library]
+        module = api.link([module], libraries, args.root, args.target)
+    stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
+    compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
+    dumps = _dumps(compilation, stages)
+    result = compilation.result
+    if result.extras and not args.emit_command_artifacts:
+        raise fail("TARGET/036", "this format makes several files; name a directory with --emit-command-artifacts", None, emitter="driver")
+    if result.extras:
+        write_directory(Path(args.emit_command_artifacts), [(a.name, a.data) for a in result.extras])
+    _write_dumps(dumps, args.dump_ir_format, args.dump_ir_output)
+    write_output(args.output, result.primary.data)
+    if args.compile_report != "none":
+        _write_text(args.compile_report_output, json.dumps(_report(compilation, args), indent=2) + "\n")
+    return EXIT_OK
+
+
+def _dumps(compilation: Compilation, stages: Sequence[str]) -> list[tuple[str, str]]:
+    from loom import api
+
+    found = []
+    for stage in STAGES:
+        if stage not in stages:
+            continue
+        if stage == "specialize":
+            found.append((stage, api.print(compilation.module)))
+        else:
+            text = compilation.result.low_text
+            if text is None:
+                lowered = api.lower(compilation)
+                text = api.print(lowered) if lowered is not None else None
+            if text is not None:
+                found.append((stage, text))
+    return found
+
+
+def _write_dumps(dumps: Sequence[tuple[str, str]], form: str, where: str) -> None:
+    if not dumps:
+        return
+    if form == "jsonl":
+        text = "".join(json.dumps({"stage": stage, "ir": ir}) + "\n" for stage, ir in dumps)
+    elif len(dumps) == 1:
+        text = dumps[0][1]
+    else:
+        text = "\n".join(f"// ---- after {stage}\n\n{ir}" for stage, ir in dumps)
+    _write_text(where, text)
+
+
+def _write_text(where: str, text: str) -> None:
+    if where == "stderr":
+        sys.stderr.write(text)
+    elif where in ("stdout", "-"):
+        sys.stdout.write(text)
+    else:
+        write_file(Path(where), text.encode())
+
+
+def _report(compilation: Compilation, args: argparse.Namespace) -> dict[str, Any]:
+    request = compilation.request
+    return {
+        "kind": "loom.compile_report",
+        "schema_version": 0,
+        "mode": args.compile_report,
+        "artifact_format": args.format or (request.target.default_format if request.target else None),
+        "target_family": request.target.family if request.target else None,
+        "target_key": request.target.selector if request.target else None,
+        "status": {"code": 0, "name": "ok"},
+        "template_selection": {
+            "count": len(compilation.selections),
+            "rows": [
+                {"function": s.function, "contract": s.contract, "selected_provider": s.provider, "selected_priority": s.priority,
+                 "outcome": s.outcome, "provider_count": s.provider_count}
+                for s in compilation.selections
+            ],
+        },
+        **compilation.result.report,
+    }

@@ -1,0 +1,108 @@
+"""``loom-link``: link modules by roots over explicit libraries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_output
+
+EXAMPLES = """\
+  loom-link model.loom --library=kernel.loom --library=motif.loom --root=@program \\
+      --target=amdgpu:gfx11-generic --output=closed.loom
+  loom-link root.loom --library=layer.loom --allow-unresolved --output=partial.loom
+  loom-link a.loom b.loom --mode=merge
+  loom-link model.loom --library=kernel.loom --root=@program --print-plan
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = make_parser(
+        "loom-link",
+        "Link Loom modules. Only the given files take part; what no root reaches is left out, and the order of "
+        "inputs and libraries never matters.",
+        EXAMPLES,
+    )
+    parser.add_argument("inputs", nargs="+", metavar="FILE", help="direct inputs; '-' reads standard input")
+    parser.add_argument("--library", action="append", default=[], metavar="PATH", help="module that may satisfy declarations (repeatable)")
+    parser.add_argument("--root", action="append", default=[], metavar="@SYMBOL", help="symbol to keep and export (repeatable)")
+    parser.add_argument("--mode", choices=("auto", "merge", "link"), default="auto",
+                        help="link by roots, or merge the inputs whole (default: link if there is a root or library)")
+    parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="publish target facts, so that providers are chosen now")
+    parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination (default: -)")
+    parser.add_argument("--to", dest="target_format", choices=("text",), default="text", help="output form")
+    parser.add_argument("--allow-unresolved", action="store_true", help="keep open declarations for a later link")
+    parser.add_argument("--include-input-exports", action="store_true", help="exports of the inputs are roots too")
+    parser.add_argument("--include-input-tests", action="store_true", help="keep check records of the inputs")
+    parser.add_argument("--strip-check", action="store_true", help="drop check records")
+    inspect = parser.add_mutually_exclusive_group()
+    inspect.add_argument("--print-plan", action="store_true", help="print why each symbol is live instead of the module")
+    inspect.add_argument("--list-symbols", action="store_true", help="print the symbols of the inputs instead of linking")
+    parser.add_argument("--json", action="store_true", help="print plans and lists as JSON")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point."""
+    parser = build_parser()
+    args = parser.parse_args(argv)
+    if args.mode == "merge" and (args.root or args.library or args.include_input_exports or args.target):
+        parser.error("--mode=merge takes no roots, libraries or target")
+    return run_tool("loom-link", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> int:
+    from loom import api
+    from loom.link.linker import LinkOptions, link
+    from loom.plugins.manager import find_target
+    from loom.transforms.dce import is_exported
+
+    inputs = [api.load_bytes(*read_input(path)) for path in args.inputs]
+    if args.list_symbols:
+        _print_symbols(inputs, args.json)
+        return EXIT_OK
+    libraries = [api.load_bytes(*read_input(path)) for path in args.library]
+    roots = [r.removeprefix("@") for r in args.root]
+    merge = args.mode == "merge" or (args.mode == "auto" and not (roots or libraries or args.include_input_exports or args.target))
+    if args.include_input_exports:
+        roots += [name for m in inputs for name, op in m.symbols().items() if is_exported(op) and "check" not in op.spec.traits]
+    keep_tests = (merge or args.include_input_tests or not roots) and not args.strip_check
+    options = LinkOptions(
+        tuple(dict.fromkeys(roots)), find_target(args.target) if args.target else None, args.allow_unresolved, keep_tests, merge
+    )
+    result = link(inputs, libraries, options)
+    if args.strip_check:
+        for op in list(result.module.body):
+            if "check" in op.spec.traits:
+                op.erase()
+    api.verify(result.module)
+    if args.print_plan:
+        rows = [{"symbol": e.symbol, "reason": e.reason, "role": e.role, "identity": e.identity, "wanted_by": e.wanted_by}
+                for e in result.plan]
+        if args.json:
+            write_output(args.output, (json.dumps({"plan": rows}, indent=2) + "\n").encode())
+        else:
+            lines = [f"@{r['symbol']}: {r['reason']}" + (f" of @{r['wanted_by']}" if r["wanted_by"] else "") + f" ({r['role']}, {r['identity']})"
+                     for r in rows]
+            write_output(args.output, ("\n".join(lines) + "\n").encode())
+        return EXIT_OK
+    write_output(args.output, api.print(result.module).encode())
+    return EXIT_OK
+
+
+def _print_symbols(modules: Sequence[object], as_json: bool) -> None:
+    from loom.ir.core import Module
+    from loom.transforms.dce import is_exported
+
+    rows = []
+    for module in modules:
+        assert isinstance(module, Module)
+        for name, op in module.symbols().items():
+            rows.append({"symbol": name, "kind": op.name, "exported": is_exported(op), "module": module.name})
+    if as_json:
+        write_output("-", (json.dumps({"symbols": rows}, indent=2) + "\n").encode())
+    else:
+        lines = [f"@{r['symbol']}: {r['kind']}{' exported' if r['exported'] else ''} ({r['module']})" for r in rows]
+        write_output("-", ("\n".join(lines) + "\n" if lines else "").encode())
