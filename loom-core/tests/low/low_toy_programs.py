@@ -83,14 +83,39 @@ class Builder:
 def inputs_for(function: Function) -> dict[VReg, Units]:
     """Arbitrary but fixed values for the live-ins."""
     return {
-        value: tuple(1000 + 17 * value.id + unit for unit in range(value.units))
-        for value in function.blocks[0].params
+        value: tuple(1000 + 17 * value.id + unit for unit in range(value.units)) for value in function.blocks[0].params
     }
 
 
 def random_program(seed: int, size: int = 40, depth: int = 2) -> Function:
     """A terminating program with diamonds, counted loops, swaps, tuples, ties and fixed values."""
     return _Random(seed).program(size, depth)
+
+
+def add_ordering(function: Function, seed: int) -> None:
+    """Put fences, locked sequences and nested phased scopes at random places of every block."""
+    rng = random.Random(seed)
+    for number, block in enumerate(function.blocks):
+        code: list[Instruction] = []
+        depth = lock = 0
+        for index, inst in enumerate(block.instructions[:-1]):
+            roll = rng.random()
+            if roll < 0.05:
+                code.append(Instruction(Kind.FENCE))
+            elif roll < 0.15:
+                code.append(Instruction(Kind.SCOPE_BEGIN))
+                depth += 1
+            elif roll < 0.3 and depth:
+                code.append(Instruction(Kind.SCOPE_PHASE))
+            elif roll < 0.4 and depth:
+                code.append(Instruction(Kind.SCOPE_END))
+                depth -= 1
+            if rng.random() < 0.15:
+                lock = 0 if lock else 1000 * number + index + 1
+            inst.lock = lock
+            code.append(inst)
+        code += [Instruction(Kind.SCOPE_END) for _ in range(depth)]
+        block.instructions[:-1] = code
 
 
 Pool = dict[tuple[str, int], list[VReg]]

@@ -30,9 +30,7 @@ def _operand(name: str, reg_class: str = I32, units: int = 1) -> OperandDescript
     return OperandDescriptor(name, (reg_class,), units)
 
 
-def _result(
-    reg_class: str = I32, units: int = 1, tied: str | None = None, early: bool = False
-) -> OperandDescriptor:
+def _result(reg_class: str = I32, units: int = 1, tied: str | None = None, early: bool = False) -> OperandDescriptor:
     return OperandDescriptor("dst", (reg_class,), units, tied=tied, early_clobber=early)
 
 
@@ -90,9 +88,7 @@ DESCRIPTORS = [
         [_operand("acc"), *_PAIR],
         schedule_class="mul",
     ),
-    Descriptor(
-        "test.shl.i32", "shl", [_result()], [_operand("lhs"), _operand("by", SHIFT)], schedule_class="alu"
-    ),
+    Descriptor("test.shl.i32", "shl", [_result()], [_operand("lhs"), _operand("by", SHIFT)], schedule_class="alu"),
     Descriptor("test.mul.wide", "mulw", [_result(units=2)], _PAIR, schedule_class="mul"),
     Descriptor(
         "test.add.wide",
@@ -116,9 +112,7 @@ DESCRIPTORS = [
         effects=Effects(implicit_writes=("flag",)),
         schedule_class="alu",
     ),
-    Descriptor(
-        "test.select.flag", "select", [_result()], [_operand("flag", FLAG), *_PAIR], schedule_class="alu"
-    ),
+    Descriptor("test.select.flag", "select", [_result()], [_operand("flag", FLAG), *_PAIR], schedule_class="alu"),
     Descriptor("test.less.i32", "less", [_result()], _PAIR, schedule_class="alu"),
     Descriptor(
         "test.load.i32",
@@ -136,9 +130,7 @@ DESCRIPTORS = [
         effects=Effects(reads={"global"}),
         schedule_class="load",
     ),
-    Descriptor(
-        "test.store.i32", "store", [], [_operand("at"), _operand("value")], effects=Effects(writes={"global"})
-    ),
+    Descriptor("test.store.i32", "store", [], [_operand("at"), _operand("value")], effects=Effects(writes={"global"})),
     Descriptor(
         "test.lds.load",
         "ldsload",
@@ -154,9 +146,7 @@ DESCRIPTORS = [
         [_operand("at"), _operand("value")],
         effects=Effects(writes={"workgroup"}),
     ),
-    Descriptor(
-        "test.flat.load", "flatload", [_result()], [_operand("at")], effects=Effects(reads={"generic"})
-    ),
+    Descriptor("test.flat.load", "flatload", [_result()], [_operand("at")], effects=Effects(reads={"generic"})),
     Descriptor("test.barrier", "barrier", effects=Effects(side_effects=True, barrier=True)),
     Descriptor("test.emit", "emit", [], [_operand("value")], effects=Effects(side_effects=True)),
     Descriptor("test.setmask", "setmask", [], [_operand("value")], effects=Effects(implicit_writes=_MASKED)),

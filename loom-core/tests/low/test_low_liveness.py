@@ -137,8 +137,7 @@ def brute_force_dominators(function: Function) -> dict[Block, set[Block]]:
 
     everything = reach(None)
     return {
-        block: {other for other in everything if other is block or block not in reach(other)}
-        for block in everything
+        block: {other for other in everything if other is block or block not in reach(other)} for block in everything
     }
 
 

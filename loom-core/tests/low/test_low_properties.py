@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from low_toy_programs import inputs_for, random_program
+from low_toy_programs import add_ordering, inputs_for, random_program
 from low_toy_run import run_final, run_ssa
 
 from loom.low.allocate import allocate
@@ -56,6 +56,20 @@ def test_random_programs_keep_their_meaning(
 ) -> None:
     """Schedule, allocate, check both independently, and run: same results, memory and output."""
     prove(random_program(seed, size), budget, strategy, swaps)
+
+
+@pytest.mark.seed("O01", "O02", "O05", "S02", "S05", "S09")
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 1 << 30),
+    size=st.sampled_from([10, 30, 60]),
+    strategy=st.sampled_from(list(Strategy)),
+)
+def test_random_fences_locks_and_scopes(seed: int, size: int, strategy: Strategy) -> None:
+    """Whatever the mixture of ordering controls, all of them hold and the meaning stays."""
+    function = random_program(seed, size)
+    add_ordering(function, seed)
+    prove(function, {}, strategy, swaps=True)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 7, 20])

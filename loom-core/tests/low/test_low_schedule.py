@@ -287,9 +287,7 @@ def test_scopes_may_span_blocks() -> None:
         ([], [], [Kind.SCOPE_END, Kind.SCOPE_PHASE], "phase outside every schedule scope"),
     ],
 )
-def test_misplaced_scope_markers(
-    on_yes: list[Kind], on_no: list[Kind], at_join: list[Kind], message: str
-) -> None:
+def test_misplaced_scope_markers(on_yes: list[Kind], on_no: list[Kind], at_join: list[Kind], message: str) -> None:
     """Joins that disagree, exits with an open scope and markers without one are rejected."""
     build = scoped_diamond(on_yes, on_no, at_join)
     with pytest.raises(MachineError, match=message):
