@@ -150,7 +150,8 @@ def _place(
             # Unwind tables serve debuggers only; their relocations are not worth applying.
             if section.name.startswith((".eh_frame", ".note")):
                 continue
-            if section.flags & _SHF_WRITE and section.data:
+            relocated_constants = section.name.startswith(".data.rel.ro")
+            if section.flags & _SHF_WRITE and section.data and not relocated_constants:
                 raise ObjectError(f"writable variables ({section.name}) are not supported")
             if section.alignment > PAGE_SIZE:
                 raise ObjectError(

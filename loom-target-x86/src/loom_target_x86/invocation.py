@@ -108,6 +108,8 @@ FRAME_STACK_SIZE = 56
 FRAME_RESULT_INTEGERS = 64  # rax, rdx
 FRAME_CHANGED_REGISTERS = 80  # not zero when the callee did not keep a callee-saved register
 FRAME_VECTORS = 96  # xmm0-xmm7 in, xmm0 and xmm1 out
+#: Bytes of stack arguments the routine has room for; a multiple of 16.
+STACK_ARGUMENT_LIMIT = 2048
 FRAME_STACK = 224  # stack arguments, then the hidden result struct
 
 
@@ -148,6 +150,8 @@ def prepare_call(signature: Signature, arguments: Sequence[object]) -> CallFrame
     types = [parameter.type for parameter in signature.parameters]
     layout = layout_call(types, signature.results)
     stack = layout.stack_size + -layout.stack_size % 16
+    if stack > STACK_ARGUMENT_LIMIT:
+        raise AbiError(f"{signature.name} takes more than {STACK_ARGUMENT_LIMIT} bytes of stack arguments")
     frame = bytearray(FRAME_STACK + stack + layout.result_size)
     frame[FRAME_STACK_SIZE : FRAME_STACK_SIZE + 8] = stack.to_bytes(8, "little")
     fixups: list[BufferFixup] = []

@@ -42,20 +42,23 @@ CALL_ROUTINE = f"""
     {_PUSHES}
     push_r64 %rdi
     mov_r64_rm64 %rbx, %rdi
-    // Copy the stack arguments, a multiple of 16 bytes; seven pushes and the return address keep rsp aligned.
+    // Copy the stack arguments. The area has a fixed size, so that rsp can be restored without a register
+    // that the callee might have lost; seven pushes and the return address keep it aligned.
+    sub_rm64_imm32 %rsp, #{invocation.STACK_ARGUMENT_LIMIT}
     mov_r64_rm64 %rcx, [%rbx + {invocation.FRAME_STACK_SIZE}]
 .copy:
     test_rm64_r64 %rcx, %rcx
     je @.copied
     sub_rm64_imm8 %rcx, #8
-    push_rm64 [%rbx + %rcx + {invocation.FRAME_STACK}]
+    mov_r64_rm64 %rax, [%rbx + %rcx + {invocation.FRAME_STACK}]
+    mov_rm64_r64 [%rsp + %rcx], %rax
     jmp @.copy
 .copied:
     {_LOAD_VECTORS}
     {_LOAD_INTEGERS}
     {_MARK}
     call_rm64 [%rbx + {invocation.FRAME_ENTRY}]
-    add_r64_rm64 %rsp, [%rbx + {invocation.FRAME_STACK_SIZE}]
+    add_rm64_imm32 %rsp, #{invocation.STACK_ARGUMENT_LIMIT}
     pop_r64 %rdi
     mov_rm64_r64 [%rdi + {invocation.FRAME_RESULT_INTEGERS}], %rax
     mov_rm64_r64 [%rdi + {invocation.FRAME_RESULT_INTEGERS + 8}], %rdx

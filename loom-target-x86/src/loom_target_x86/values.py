@@ -55,11 +55,16 @@ def pack_value(type_name: str, value: object) -> bytes:
         return b"".join(pack_value(match[2], element) for element in value)
     try:
         if type_name in _FLOATS:
+            if isinstance(value, str):
+                raise TypeError
             number = float(value)  # type: ignore[arg-type]
             if type_name == "bf16":
                 return _round_to_bf16(number)
             return struct.pack("<" + _FLOATS[type_name][0], number)
-        integer = value.__index__()  # type: ignore[attr-defined]
+        # NumPy's truth values are no indices.
+        integer = int(value) if type_name == "i1" else value.__index__()  # type: ignore[attr-defined,call-overload]
+        if integer != value:
+            raise TypeError
     except (TypeError, AttributeError):
         raise AbiError(f"{type_name} takes a number, not {value!r}") from None
     except OverflowError:

@@ -207,7 +207,7 @@ class _Machine:
 
     def _emulate(self, begin: int, max_instructions: int | None, max_seconds: float) -> None:
         self._fault = None
-        error: Exception | None = None
+        error: Any = None
         try:
             self._uc.emu_start(
                 begin, memory.STOP, timeout=max(1, int(max_seconds * 1e6)), count=max_instructions or 0
@@ -218,10 +218,10 @@ class _Machine:
             raise SimulationFault(self._fault)
         address = int(self._uc.reg_read(self._registers.UC_X86_REG_RIP))
         if error is not None:
-            kind = (
-                "invalid-instruction" if error.args[0] == self._unicorn.UC_ERR_INSN_INVALID else "exception"
-            )
-            raise SimulationFault(self._locate(kind, f"the code stopped: {error}", address))
+            kind, message = "exception", f"the code stopped: {error}"
+            if error.errno == self._unicorn.UC_ERR_INSN_INVALID:
+                kind, message = _EXCEPTIONS[6]
+            raise SimulationFault(self._locate(kind, message, address))
         if address == memory.STOP:
             return
         timed_out = self._uc.query(self._unicorn.UC_QUERY_TIMEOUT)
