@@ -61,8 +61,13 @@ def load_bytes(data: bytes, name: str) -> Module:
 def decode_source(data: bytes, name: str) -> str:
     """The text of a source file. Bytecode, malformed UTF-8 and oversized files are diagnosed."""
     if data.startswith(BYTECODE_MAGIC):
-        raise fail("BYTECODE/002", f"{name}: this version reads text modules only, the file is bytecode", None, emitter="reader",
-                   hint="give the text form of the module")
+        raise fail(
+            "BYTECODE/002",
+            f"{name}: this version reads text modules only, the file is bytecode",
+            None,
+            emitter="reader",
+            hint="give the text form of the module",
+        )
     if len(data) > MAX_SOURCE_BYTES:
         raise fail("PARSE/003", f"{name}: the file is larger than {MAX_SOURCE_BYTES >> 20} MiB", None, emitter="reader")
     try:
@@ -71,8 +76,17 @@ def decode_source(data: bytes, name: str) -> str:
         good = data[: error.start].decode("utf-8")
         source = SourceFile(name, good)
         span = Span(source, len(good), len(good))
-        raise LoomError([Diagnostic("PARSE/019", f"invalid UTF-8 at byte {error.start}", span, {"byte_offset": error.start},
-                                    emitter="reader")]) from None
+        raise LoomError(
+            [
+                Diagnostic(
+                    "PARSE/019",
+                    f"invalid UTF-8 at byte {error.start}",
+                    span,
+                    {"byte_offset": error.start},
+                    emitter="reader",
+                )
+            ]
+        ) from None
 
 
 def _as_module(item: Module | str | Path) -> Module:
@@ -101,7 +115,9 @@ def link(
     from loom.link.linker import LinkOptions
     from loom.link.linker import link as link_modules
 
-    options = LinkOptions(tuple(r.removeprefix("@") for r in roots), _as_target(target), allow_unresolved, keep_tests, merge)
+    options = LinkOptions(
+        tuple(r.removeprefix("@") for r in roots), _as_target(target), allow_unresolved, keep_tests, merge
+    )
     result = link_modules([_as_module(m) for m in inputs], [_as_module(m) for m in libraries], options).module
     verify(result)
     return result
@@ -152,16 +168,31 @@ def compile(
     profile = _as_target(target)
     if format is None:
         if profile is None:
-            raise fail("TARGET/026", "neither a target nor a format is given", None, emitter="driver",
-                       hint="name one with --target=family:selector or --format")
+            raise fail(
+                "TARGET/026",
+                "neither a target nor a format is given",
+                None,
+                emitter="driver",
+                hint="name one with --target=family:selector or --format",
+            )
         format = profile.default_format
     emitter = find_emitter(format)
     if emitter.needs_target and profile is None:
-        raise fail("TARGET/026", f"the format '{format}' needs a target", None, emitter="driver",
-                   hint="name one with --target=family:selector")
+        raise fail(
+            "TARGET/026",
+            f"the format '{format}' needs a target",
+            None,
+            emitter="driver",
+            hint="name one with --target=family:selector",
+        )
     if profile is not None and emitter.needs_target and profile.family not in emitter.families:
-        raise fail("TARGET/036", f"the format '{format}' is for {', '.join(emitter.families)}, not for {profile.name}", None,
-                   emitter="driver", emitter_key=format)
+        raise fail(
+            "TARGET/036",
+            f"the format '{format}' is for {', '.join(emitter.families)}, not for {profile.name}",
+            None,
+            emitter="driver",
+            emitter_key=format,
+        )
     names = select_roots(module, roots, emitter.root_traits, format)
     if emitter.needs_target:
         specialized = specialize(module, profile, names)
@@ -187,16 +218,36 @@ def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], fo
     if not roots:
         found = tuple(name for name, op in symbols.items() if suits(op) and not _is_private_program(op))
         if not found:
-            raise fail("TARGET/011", f"the module has nothing to compile to '{format}'", None, emitter="driver", pipeline_name=format)
+            raise fail(
+                "TARGET/011",
+                f"the module has nothing to compile to '{format}'",
+                None,
+                emitter="driver",
+                pipeline_name=format,
+            )
         return found
     names = tuple(r.removeprefix("@") for r in roots)
     for name in names:
         op = symbols.get(name)
         if op is None:
-            raise fail("SYMBOL/002", f"no root named '@{name}'", None, emitter="driver", hint=did_you_mean(name, symbols), symbol_name=name)
+            raise fail(
+                "SYMBOL/002",
+                f"no root named '@{name}'",
+                None,
+                emitter="driver",
+                hint=did_you_mean(name, symbols),
+                symbol_name=name,
+            )
         if not suits(op):
-            raise fail("SYMBOL/003", f"'@{name}' is a '{op.name}', which '{format}' does not take", op.loc, emitter="driver",
-                       symbol_name=name, actual_kind=op.name, expected_kind=" or ".join(sorted(wanted)))
+            raise fail(
+                "SYMBOL/003",
+                f"'@{name}' is a '{op.name}', which '{format}' does not take",
+                op.loc,
+                emitter="driver",
+                symbol_name=name,
+                actual_kind=op.name,
+                expected_kind=" or ".join(sorted(wanted)),
+            )
     return names
 
 
@@ -217,7 +268,9 @@ def lower(compilation: Compilation) -> Module | None:
 
 
 def prepare_checks(
-    inputs: Sequence[Module | str | Path], libraries: Sequence[Module | str | Path] = (), target: TargetProfile | str | None = None
+    inputs: Sequence[Module | str | Path],
+    libraries: Sequence[Module | str | Path] = (),
+    target: TargetProfile | str | None = None,
 ) -> Module:
     """Link the check cases of the inputs and specialize what they call for a target."""
     from loom.link.linker import LinkOptions

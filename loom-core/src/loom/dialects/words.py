@@ -32,8 +32,14 @@ LINKAGE: Final = k.enum("linkage", ("default", "dso_local"))
 ABI: Final = k.enum(
     "ABI kind",
     {
-        "unknown": 0, "object_function": 1, "hal_kernel": 2, "shader_entry_point": 4, "wasm_function": 5,
-        "command_program": 6, "vm_function": 7, "array_program": 8,
+        "unknown": 0,
+        "object_function": 1,
+        "hal_kernel": 2,
+        "shader_entry_point": 4,
+        "wasm_function": 5,
+        "command_program": 6,
+        "vm_function": 7,
+        "array_program": 8,
     },
     open=True,
 )
@@ -41,15 +47,42 @@ ABI: Final = k.enum(
 COMBINING: Final = k.enum(
     "combining kind",
     (
-        "addi", "addf", "muli", "mulf", "minsi", "maxsi", "minui", "maxui", "andi", "ori", "xori", "minimumf",
-        "maximumf", "minnumf", "maxnumf",
+        "addi",
+        "addf",
+        "muli",
+        "mulf",
+        "minsi",
+        "maxsi",
+        "minui",
+        "maxui",
+        "andi",
+        "ori",
+        "xori",
+        "minimumf",
+        "maximumf",
+        "minnumf",
+        "maxnumf",
     ),
 )
 ATOMIC: Final = k.enum(
     "atomic kind",
     (
-        "xchgi", "xchgf", "addi", "addf", "subi", "andi", "ori", "xori", "minsi", "maxsi", "minui", "maxui",
-        "minimumf", "maximumf", "minnumf", "maxnumf",
+        "xchgi",
+        "xchgf",
+        "addi",
+        "addf",
+        "subi",
+        "andi",
+        "ori",
+        "xori",
+        "minsi",
+        "maxsi",
+        "minui",
+        "maxui",
+        "minimumf",
+        "maximumf",
+        "minnumf",
+        "maxnumf",
     ),
 )
 ATOMIC_FLAGS: Final = k.flags("atomic flag", {"noftz": 2})
@@ -64,8 +97,16 @@ CACHE_SCOPE: Final = k.enum("cache scope", ("cu", "se", "device", "system"))
 CACHE_TEMPORAL: Final = k.enum(
     "cache temporal hint",
     (
-        "regular", "non_temporal", "high_temporal", "last_use", "writeback", "non_temporal_regular",
-        "regular_non_temporal", "non_temporal_high_temporal", "non_temporal_writeback", "bypass",
+        "regular",
+        "non_temporal",
+        "high_temporal",
+        "last_use",
+        "writeback",
+        "non_temporal_regular",
+        "regular_non_temporal",
+        "non_temporal_high_temporal",
+        "non_temporal_writeback",
+        "bypass",
     ),
 )
 AXIS: Final = k.enum("axis", ("x", "y", "z"))

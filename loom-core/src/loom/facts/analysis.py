@@ -9,7 +9,7 @@ from loom.facts import integers
 from loom.facts.integers import MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.uniformity import varying_values
 from loom.ir.core import Op, Region, Value
-from loom.ir.types import ADDRESSES, INTEGERS, ScalarType
+from loom.ir.types import ADDRESSES, INTEGERS, OFFSET, ScalarType
 
 # A comparison known to hold: predicate, left side, right side.
 Constraint = tuple[str, Value, Value]
@@ -135,7 +135,11 @@ class FunctionFacts:
             if op is None or op.regions:
                 continue
             for operand in op.operands:
-                if operand not in seen and operand not in memo and (operand.type in INTEGERS or operand.type in ADDRESSES):
+                if (
+                    operand not in seen
+                    and operand not in memo
+                    and (operand.type in INTEGERS or operand.type in ADDRESSES)
+                ):
                     seen.add(operand)
                     stack.append(operand)
         if len(order) < 64:
@@ -156,7 +160,8 @@ class FunctionFacts:
             return integers.clamp(facts, value.type)
         rule = _RULES.get(name)
         if rule is not None:
-            return rule(self, op, value, context)
+            found: IntegerFacts = rule(self, op, value, context)
+            return found
         return integers.domain(value.type)
 
     def _argument(self, value: Value, context: Region | None) -> IntegerFacts:
@@ -178,7 +183,9 @@ class FunctionFacts:
             args = region.entry.args
             for predicate in predicates or ():  # type: ignore[attr-defined]
                 facts = integers.apply_predicate(
-                    facts, predicate, value.index,
+                    facts,
+                    predicate,
+                    value.index,
                     lambda i: integers.domain(args[i].type) if i < len(args) else UNKNOWN,
                 )
         return facts
@@ -207,7 +214,12 @@ class FunctionFacts:
         group, size, item = op.operands
         for a, b in ((group, size), (size, group)):
             maker, lane = a.defining_op, item.defining_op
-            if maker is None or lane is None or maker.name != "kernel.workgroup.id" or lane.name != "kernel.workitem.id":
+            if (
+                maker is None
+                or lane is None
+                or maker.name != "kernel.workgroup.id"
+                or lane.name != "kernel.workitem.id"
+            ):
                 continue
             axis = maker.attribute("axis")
             if axis == lane.attribute("axis") and self._is_workgroup_size(b, str(axis)):
@@ -272,9 +284,9 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
 def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
     source = op.operands[0]
     found = facts._facts(source, context)
-    if op.name in ("scalar.extui",) or (op.name == "index.cast" and value.type.text == "offset"):
-        if found.lo < 0 and isinstance(source.type, ScalarType) and source.type.width < 64:
-            found = IntegerFacts(0, (1 << source.type.width) - 1)
+    zero_extends = op.name == "scalar.extui" or (op.name == "index.cast" and value.type is OFFSET)
+    if zero_extends and found.lo < 0 and isinstance(source.type, ScalarType) and source.type.width < 64:
+        found = IntegerFacts(0, (1 << source.type.width) - 1)
     return integers.clamp(found, value.type)
 
 
@@ -362,4 +374,3 @@ _RULES: Final[dict[str, Any]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
 }
-

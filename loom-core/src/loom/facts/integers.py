@@ -49,7 +49,7 @@ UNKNOWN: Final = IntegerFacts()
 
 
 def _make(lo: int, hi: int, divisor: int) -> IntegerFacts:
-    if divisor > 1 and lo <= hi and MIN64 < lo and hi < MAX64:
+    if divisor > 1 and lo <= hi and lo > MIN64 and hi < MAX64:
         # A known divisor moves the ends inwards.
         lo = -(-lo // divisor) * divisor
         hi = hi // divisor * divisor
@@ -160,7 +160,9 @@ def bit_and(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
             low_bit = mask & -mask
             divisor = low_bit * other.divisor // math.gcd(low_bit, other.divisor)
             # Clearing bits keeps a power-of-two divisor only.
-            return IntegerFacts(0, mask if other.lo < 0 else min(mask, other.hi), low_bit if divisor != low_bit else divisor)
+            return IntegerFacts(
+                0, mask if other.lo < 0 else min(mask, other.hi), low_bit if divisor != low_bit else divisor
+            )
     if a.lo >= 0 and b.lo >= 0:
         return IntegerFacts(0, min(a.hi, b.hi))
     return UNKNOWN
@@ -219,7 +221,9 @@ TRANSFER: Final[dict[str, Callable[..., IntegerFacts]]] = {
 }  # fmt: skip
 
 
-def apply_predicate(facts: IntegerFacts, predicate: Predicate, position: int, others: Callable[[int], IntegerFacts]) -> IntegerFacts:
+def apply_predicate(
+    facts: IntegerFacts, predicate: Predicate, position: int, others: Callable[[int], IntegerFacts]
+) -> IntegerFacts:
     """Facts of the value at ``position`` of a predicate's value list, given that the predicate holds."""
 
     def side(argument: int | Ref) -> IntegerFacts:

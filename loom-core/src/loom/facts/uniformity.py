@@ -13,7 +13,9 @@ from loom.ir.core import Op, Value
 
 # Ops whose result differs between lanes whatever their operands are.
 VARYING: Final = frozenset({"kernel.workitem.id", "kernel.workitem.dispatch.id", "kernel.subgroup.lane.id"})
-ALWAYS_UNIFORM: Final = frozenset({"kernel.workgroup.id", "kernel.workgroup.size", "kernel.workgroup.count", "kernel.subgroup.size"})
+ALWAYS_UNIFORM: Final = frozenset(
+    {"kernel.workgroup.id", "kernel.workgroup.size", "kernel.workgroup.count", "kernel.subgroup.size"}
+)
 
 
 def varying_values(function: Op) -> set[Value]:

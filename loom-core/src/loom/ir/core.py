@@ -100,8 +100,18 @@ class Op:
     """
 
     __slots__ = (
-        "attributes", "blank_before", "comments", "loc", "next", "operands", "parent", "prev", "regions",
-        "results", "segments", "successors",
+        "attributes",
+        "blank_before",
+        "comments",
+        "loc",
+        "next",
+        "operands",
+        "parent",
+        "prev",
+        "regions",
+        "results",
+        "segments",
+        "successors",
     )
 
     spec: ClassVar[OpSpec]
@@ -287,7 +297,8 @@ class Op:
     def insert_before(self, anchor: Op) -> None:
         """Put the detached operation in front of ``anchor``."""
         block = anchor.parent
-        assert block is not None and self.parent is None
+        assert block is not None
+        assert self.parent is None
         self.parent = block
         self.next = anchor
         self.prev = anchor.prev

@@ -170,7 +170,9 @@ class Diagnostic:
         if self.hint:
             record["fix_hint"] = self.hint
         if self.params:
-            record["params"] = {k: v if isinstance(v, int | float | str | bool) else str(v) for k, v in self.params.items()}
+            record["params"] = {
+                k: v if isinstance(v, int | float | str | bool) else str(v) for k, v in self.params.items()
+            }
         return record
 
 
@@ -194,8 +196,16 @@ class LoomError(Exception):
         super().__init__("\n".join(d.render() for d in self.diagnostics))
 
 
-def fail(code: str, message: str, location: Location = None, *, hint: str | None = None,
-         related: tuple[Related, ...] = (), emitter: str = "verifier", **params: object) -> LoomError:
+def fail(
+    code: str,
+    message: str,
+    location: Location = None,
+    *,
+    hint: str | None = None,
+    related: tuple[Related, ...] = (),
+    emitter: str = "verifier",
+    **params: object,
+) -> LoomError:
     """Build the exception for one diagnostic (raise its result)."""
     return LoomError([Diagnostic(code, message, location, params, hint=hint, related=related, emitter=emitter)])
 

@@ -258,7 +258,7 @@ class _TextType(Type):
     __slots__ = ()
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (type(self) is type(other) and self.text == other.text)  # type: ignore[attr-defined]
+        return self is other or (type(self) is type(other) and self.text == other.text)
 
     def __hash__(self) -> int:
         return hash(self.text)

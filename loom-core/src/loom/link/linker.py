@@ -84,7 +84,11 @@ class _Linker:
         module = self._assemble()
         if self.options.target is not None and not self.options.merge:
             _bind_with_target(module, self.options.target)
-            roots = [op for op in module.body if is_root(op) or symbol_name(op) in self.options.roots or "check" in op.spec.traits]
+            roots = [
+                op
+                for op in module.body
+                if is_root(op) or symbol_name(op) in self.options.roots or "check" in op.spec.traits
+            ]
             eliminate_dead_symbols(module, roots)
         alive = module.symbols()
         plan = tuple(entry for _, entry in self.live.values() if entry.symbol in alive)
@@ -99,8 +103,11 @@ class _Linker:
         for member in self.universe.inputs:
             for op in member.module.body:
                 check = "check" in op.spec.traits
-                if options.merge or (check and options.keep_tests) or symbol_name(op) is None or (
-                    not check and not options.roots and is_root(op)
+                if (
+                    options.merge
+                    or (check and options.keep_tests)
+                    or symbol_name(op) is None
+                    or (not check and not options.roots and is_root(op))
                 ):
                     found.append((member, op, "merge" if options.merge else "root", None))
         return found
@@ -112,11 +119,23 @@ class _Linker:
             found = candidates[0] if len(candidates) == 1 else None
         if found is None:
             known = [*self.universe.direct, *self.universe.exported]
-            raise LoomError([Diagnostic("SYMBOL/002", f"no root named '@{name}'", None, {"symbol_name": name},
-                                        hint=did_you_mean(name, known), emitter="linker")])
+            raise LoomError(
+                [
+                    Diagnostic(
+                        "SYMBOL/002",
+                        f"no root named '@{name}'",
+                        None,
+                        {"symbol_name": name},
+                        hint=did_you_mean(name, known),
+                        emitter="linker",
+                    )
+                ]
+            )
         return found
 
-    def _reach(self, member: Member, op: Op, reason: str, wanted_by: str | None) -> list[tuple[Member, Op, str, str | None]]:
+    def _reach(
+        self, member: Member, op: Op, reason: str, wanted_by: str | None
+    ) -> list[tuple[Member, Op, str, str | None]]:
         if op in self.live:
             return []
         name = symbol_name(op)
@@ -138,8 +157,13 @@ class _Linker:
                 # Every module that uses a family declares it; one declaration is enough.
                 self.satisfied[op] = first
                 return more
-        entry = PlanEntry(name or op.name, reason, "library" if member.is_library else "input",
-                          "private" if member.is_library else "global", wanted_by)
+        entry = PlanEntry(
+            name or op.name,
+            reason,
+            "library" if member.is_library else "input",
+            "private" if member.is_library else "global",
+            wanted_by,
+        )
         self.live[op] = (member, entry)
         for used in referenced_symbols(op):
             target = member.symbols.get(used)
@@ -153,8 +177,14 @@ class _Linker:
 
     def _unresolved(self, op: Op) -> Diagnostic:
         name = symbol_name(op) or "?"
-        return Diagnostic("SYMBOL/002", f"nothing defines '@{name}', which this module declares", op.loc, {"symbol_name": name},
-                          hint="supply a library that exports it, or link with --allow-unresolved", emitter="linker")
+        return Diagnostic(
+            "SYMBOL/002",
+            f"nothing defines '@{name}', which this module declares",
+            op.loc,
+            {"symbol_name": name},
+            hint="supply a library that exports it, or link with --allow-unresolved",
+            emitter="linker",
+        )
 
     # -- building the result -----------------------------------------------------------------------------------
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from loom.ir.core import Module, Op, symbol_name
+from loom.ir.core import Module, Op, Value, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
 from loom.ir.types import Type
 from loom.transforms.dce import is_exported
@@ -76,22 +76,33 @@ class Universe:
 
 
 def _duplicate(name: str, op: Op, other: Op) -> Diagnostic:
-    return Diagnostic("SYMBOL/005", f"'@{name}' has two definitions", op.loc, {"symbol_name": name},
-                      related=(Related("the other definition", other.loc),), emitter="linker")
+    return Diagnostic(
+        "SYMBOL/005",
+        f"'@{name}' has two definitions",
+        op.loc,
+        {"symbol_name": name},
+        related=(Related("the other definition", other.loc),),
+        emitter="linker",
+    )
 
 
-def _signature(op: Any) -> list[tuple[str, Sequence[Type], dict[Any, str]]]:
-    """Parts of a signature with the names of their own values, for positional comparison."""
+def _signature(op: Any) -> list[tuple[str, list[str]]]:
+    """Texts of a signature's types in which its own values have positional names, for comparison."""
     parts = []
     for region in op.regions[:2]:
         args = region.entry.args
-        parts.append(("argument", [a.type for a in args], {a: f"#{i}" for i, a in enumerate(args)}))
+        names = {a: f"#{i}" for i, a in enumerate(args)}
+        parts.append(("argument", _texts([a.type for a in args], names)))
     if op.spec.result_spec_attributes:
         specs = op.result_specs
         names = {a: f"#{i}" for i, a in enumerate(op.regions[0].entry.args)}
         names.update({s.value: f"#r{i}" for i, s in enumerate(specs) if s.value is not None})
-        parts.append(("result", [s.type for s in specs], names))
+        parts.append(("result", _texts([s.type for s in specs], names)))
     return parts
+
+
+def _texts(types: Sequence[Type], names: Mapping[Value, str]) -> list[str]:
+    return [t.spell(lambda value: names.get(value, "?")) for t in types]
 
 
 def check_compatible(declaration: Op, definition: Op) -> None:
@@ -100,10 +111,19 @@ def check_compatible(declaration: Op, definition: Op) -> None:
         return
     name = symbol_name(declaration)
     families = {declaration.name.partition(".")[0], definition.name.partition(".")[0]}
-    ours = [(role, [t.spell(lambda v, n=names: n.get(v, "?")) for t in types]) for role, types, names in _signature(declaration)]
-    theirs = [(role, [t.spell(lambda v, n=names: n.get(v, "?")) for t in types]) for role, types, names in _signature(definition)]
+    ours, theirs = _signature(declaration), _signature(definition)
     if len(families) == 1 and ours == theirs:
         return
     texts = ["; ".join(f"{role}s ({', '.join(types)})" for role, types in part) for part in (ours, theirs)]
-    raise LoomError([Diagnostic("SYMBOL/006", f"'@{name}' is declared with {texts[0]}, but defined with {texts[1]}", declaration.loc,
-                                {"symbol_name": name or ""}, related=(Related("the definition", definition.loc),), emitter="linker")])
+    raise LoomError(
+        [
+            Diagnostic(
+                "SYMBOL/006",
+                f"'@{name}' is declared with {texts[0]}, but defined with {texts[1]}",
+                declaration.loc,
+                {"symbol_name": name or ""},
+                related=(Related("the definition", definition.loc),),
+                emitter="linker",
+            )
+        ]
+    )

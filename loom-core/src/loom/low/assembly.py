@@ -36,8 +36,17 @@ STRUCTURAL: Final = {
     "storage_address": "low.storage.address",
 }
 _WORD_OF: Final = {name: word for word, name in STRUCTURAL.items()}
-_CANONICAL_PREFIXES: Final = ("low.br", "low.cond_br", "low.schedule.", "low.func.call", "low.assume", "low.move", "low.spill",
-                              "low.reload", "low.scf.")
+_CANONICAL_PREFIXES: Final = (
+    "low.br",
+    "low.cond_br",
+    "low.schedule.",
+    "low.func.call",
+    "low.assume",
+    "low.move",
+    "low.spill",
+    "low.reload",
+    "low.scf.",
+)
 
 Reader = Callable[["Parser", list[str], tuple[SourceFile, int]], Op]
 
@@ -57,8 +66,13 @@ def statement_reader(p: Parser, word: str, token: int) -> Reader:
     assert isinstance(descriptor_set, DescriptorSet)
     descriptor = descriptor_set.by_mnemonic.get(word)
     if descriptor is None:
-        p.fail("PARSE/034", f"'{word}' is no instruction of {descriptor_set.key}", token,
-               hint=did_you_mean(word, descriptor_set.by_mnemonic), detail=f"unknown mnemonic '{word}'")
+        p.fail(
+            "PARSE/034",
+            f"'{word}' is no instruction of {descriptor_set.key}",
+            token,
+            hint=did_you_mean(word, descriptor_set.by_mnemonic),
+            detail=f"unknown mnemonic '{word}'",
+        )
     return lambda q, names, loc: _read_packet(q, names, loc, descriptor)
 
 
@@ -88,8 +102,14 @@ def _read_packet(p: Parser, names: list[str], loc: tuple[SourceFile, int], descr
     immediates = _read_immediates(p, descriptor, bool(operands), loc)
     variadic = descriptor.variadic_operands
     if len(operands) != len(descriptor.operands) and not (variadic and len(operands) >= len(descriptor.operands)):
-        p.fail("PARSE/010", f"'{descriptor.mnemonic}' takes {len(descriptor.operands)} operands, not {len(operands)}", loc[1],
-               op_name=descriptor.mnemonic, expected_count=len(descriptor.operands), actual_count=len(operands))
+        p.fail(
+            "PARSE/010",
+            f"'{descriptor.mnemonic}' takes {len(descriptor.operands)} operands, not {len(operands)}",
+            loc[1],
+            op_name=descriptor.mnemonic,
+            expected_count=len(descriptor.operands),
+            actual_count=len(operands),
+        )
     stated: list[Type] | None = None
     if p.accept(":"):
         stated = p.type_list()
@@ -98,7 +118,10 @@ def _read_packet(p: Parser, names: list[str], loc: tuple[SourceFile, int], descr
 
 
 def make_packet(
-    descriptor: Descriptor, operands: list[Value], immediates: Mapping[str, object], types: list[Type],
+    descriptor: Descriptor,
+    operands: list[Value],
+    immediates: Mapping[str, object],
+    types: list[Type],
     loc: Any = None,
 ) -> Op:
     """The op of an instruction: ``low.const`` for a pure constant, ``low.op`` otherwise."""
@@ -112,8 +135,12 @@ def is_constant(descriptor: Descriptor) -> bool:
     """Whether the descriptor builds ``low.const``: no register operand, one result, an immediate, no effect."""
     effects = descriptor.effects
     return (
-        not descriptor.operands and len(descriptor.results) == 1 and bool(descriptor.immediates)
-        and not effects.side_effects and not effects.reads and not effects.writes
+        not descriptor.operands
+        and len(descriptor.results) == 1
+        and bool(descriptor.immediates)
+        and not effects.side_effects
+        and not effects.reads
+        and not effects.writes
     )
 
 
@@ -130,7 +157,9 @@ def _read_grouped(p: Parser, operands: list[Value]) -> None:
             p.take(",")
 
 
-def _read_immediates(p: Parser, descriptor: Descriptor, after_operands: bool, loc: tuple[SourceFile, int]) -> dict[str, object]:
+def _read_immediates(
+    p: Parser, descriptor: Descriptor, after_operands: bool, loc: tuple[SourceFile, int]
+) -> dict[str, object]:
     declared = descriptor.immediates
     found: dict[str, object] = {}
     if not declared:
@@ -147,8 +176,14 @@ def _read_immediates(p: Parser, descriptor: Descriptor, after_operands: bool, lo
                 at = p.i
                 name = p.identifier("an immediate")
                 if name not in known:
-                    p.fail("TARGET/048", f"'{descriptor.mnemonic}' has no immediate '{name}'", at,
-                           hint=did_you_mean(name, known) or f"one of: {', '.join(known)}", opcode=descriptor.mnemonic, attr_name=name)
+                    p.fail(
+                        "TARGET/048",
+                        f"'{descriptor.mnemonic}' has no immediate '{name}'",
+                        at,
+                        hint=did_you_mean(name, known) or f"one of: {', '.join(known)}",
+                        opcode=descriptor.mnemonic,
+                        attr_name=name,
+                    )
                 p.take("=")
                 found[name] = _immediate_value(p)
                 if not p.accept(","):
@@ -157,8 +192,13 @@ def _read_immediates(p: Parser, descriptor: Descriptor, after_operands: bool, lo
     for immediate in declared:
         if immediate.name not in found:
             if immediate.default is None:
-                p.fail("TARGET/047", f"'{descriptor.mnemonic}' needs the immediate '{immediate.name}'", loc[1],
-                       opcode=descriptor.mnemonic, immediate_name=immediate.name)
+                p.fail(
+                    "TARGET/047",
+                    f"'{descriptor.mnemonic}' needs the immediate '{immediate.name}'",
+                    loc[1],
+                    opcode=descriptor.mnemonic,
+                    immediate_name=immediate.name,
+                )
             continue
         value = found[immediate.name]
         if value == immediate.default:
@@ -167,8 +207,14 @@ def _read_immediates(p: Parser, descriptor: Descriptor, after_operands: bool, lo
             (immediate.minimum is not None and value < immediate.minimum)
             or (immediate.maximum is not None and value > immediate.maximum)
         ):
-            p.fail("STRUCTURE/014", f"{immediate.name} = {value} is outside {immediate.minimum} to {immediate.maximum}", loc[1],
-                   attr_name=immediate.name, actual_value=value, expected_constraint=f"{immediate.minimum} to {immediate.maximum}")
+            p.fail(
+                "STRUCTURE/014",
+                f"{immediate.name} = {value} is outside {immediate.minimum} to {immediate.maximum}",
+                loc[1],
+                attr_name=immediate.name,
+                actual_value=value,
+                expected_constraint=f"{immediate.minimum} to {immediate.maximum}",
+            )
     return found
 
 
@@ -180,17 +226,33 @@ def _immediate_value(p: Parser) -> object:
     return attribute_syntax.generic(p)
 
 
-def _result_type(p: Parser, descriptor: Descriptor, index: int, operands: list[Value], stated: list[Type] | None,
-                 loc: tuple[SourceFile, int]) -> Type:
+def _result_type(
+    p: Parser,
+    descriptor: Descriptor,
+    index: int,
+    operands: list[Value],
+    stated: list[Type] | None,
+    loc: tuple[SourceFile, int],
+) -> Type:
     inferred = inferred_result_type(descriptor, index, operands)
     if stated is not None and index < len(stated):
         if inferred is not None and stated[index] != inferred and inferred is not ERROR:
-            p.fail("TYPE/004", f"result {index} of '{descriptor.mnemonic}' is {inferred}, not {stated[index]}", loc[1],
-                   result_name=descriptor.results[index].name, actual_type=stated[index], expected_constraint=str(inferred))
+            p.fail(
+                "TYPE/004",
+                f"result {index} of '{descriptor.mnemonic}' is {inferred}, not {stated[index]}",
+                loc[1],
+                result_name=descriptor.results[index].name,
+                actual_type=stated[index],
+                expected_constraint=str(inferred),
+            )
         return stated[index]
     if inferred is None:
-        p.fail("PARSE/034", f"'{descriptor.mnemonic}' has several register classes; state the result type", loc[1],
-               detail="result type required")
+        p.fail(
+            "PARSE/034",
+            f"'{descriptor.mnemonic}' has several register classes; state the result type",
+            loc[1],
+            detail="result type required",
+        )
     return inferred
 
 
@@ -217,9 +279,13 @@ def _read_low_body(p: Parser, signature: Region, contract: str) -> Region:
     token = p.i - 1
     found = descriptor_set(contract)
     if found is None:
-        p.fail("TARGET/044", f"no descriptor set for the contract '{contract}'", token,
-               hint=did_you_mean(contract, load_plugins().descriptor_sets) or "install the target package that offers it",
-               descriptor_set_key=contract)
+        p.fail(
+            "TARGET/044",
+            f"no descriptor set for the contract '{contract}'",
+            token,
+            hint=did_you_mean(contract, load_plugins().descriptor_sets) or "install the target package that offers it",
+            descriptor_set_key=contract,
+        )
     outer = p.low_set
     p.low_set = found
     try:

@@ -33,20 +33,34 @@ class LowBuilder:
         """The descriptor of a mnemonic. Raises a located diagnostic when the contract lacks it."""
         found = self.descriptor_set.by_mnemonic.get(mnemonic)
         if found is None:
-            raise fail("TARGET/045", f"'{mnemonic}' is not part of {self.descriptor_set.key}", self.loc, emitter="source-to-low",
-                       opcode=mnemonic, descriptor_set_key=self.descriptor_set.key)
+            raise fail(
+                "TARGET/045",
+                f"'{mnemonic}' is not part of {self.descriptor_set.key}",
+                self.loc,
+                emitter="source-to-low",
+                opcode=mnemonic,
+                descriptor_set_key=self.descriptor_set.key,
+            )
         return found
 
     def has(self, mnemonic: str) -> bool:
         """Whether the contract offers the instruction."""
         return mnemonic in self.descriptor_set.by_mnemonic
 
-    def packet(self, mnemonic: str, *operands: Value, name: str | None = None, result_types: Sequence[RegType] | None = None,
-               **immediates: object) -> list[Value]:
+    def packet(
+        self,
+        mnemonic: str,
+        *operands: Value,
+        name: str | None = None,
+        result_types: Sequence[RegType] | None = None,
+        **immediates: object,
+    ) -> list[Value]:
         """Append an instruction and return its results. Immediates equal to their default are dropped."""
         descriptor = self.descriptor(mnemonic)
         given = {
-            i.name: immediates[i.name] for i in descriptor.immediates if i.name in immediates and immediates[i.name] != i.default
+            i.name: immediates[i.name]
+            for i in descriptor.immediates
+            if i.name in immediates and immediates[i.name] != i.default
         }
         unknown = set(immediates) - {i.name for i in descriptor.immediates}
         assert not unknown, f"{mnemonic} has no immediate {unknown}"
@@ -63,7 +77,7 @@ class LowBuilder:
 
     def emit(self, mnemonic: str, *operands: Value, name: str | None = None, **immediates: object) -> Value:
         """Append an instruction with at least one result and return the first."""
-        return self.packet(mnemonic, *operands, name=name, **immediates)[0]
+        return self.packet(mnemonic, *operands, name=name, result_types=None, **immediates)[0]
 
     def add(self, op: Op) -> Op:
         """Append an operation to the current block."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
-from loom.ir.core import Op, Value
 from loom.ir.core import Block as IrBlock
+from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import RegType
 from loom.low.descriptors import DescriptorSet
@@ -68,15 +68,25 @@ def to_machine(
 
 
 def _instruction(
-    op: Op, descriptor_set: DescriptorSet, values: dict[Value, VReg], blocks: dict[IrBlock, Block],
-    new: Callable[..., VReg], fixed: Callable[[Op], int | None],
+    op: Op,
+    descriptor_set: DescriptorSet,
+    values: dict[Value, VReg],
+    blocks: dict[IrBlock, Block],
+    new: Callable[..., VReg],
+    fixed: Callable[[Op], int | None],
 ) -> Instruction | None:
     operands = [values[v] for v in op.operands]
     if isinstance(op, low.Packet | low.Const):
         descriptor = descriptor_set.by_key.get(op.key)
         if descriptor is None:
-            raise fail("TARGET/045", f"'{op.key}' is not part of {descriptor_set.key}", op.loc, emitter="low",
-                       opcode=op.key, descriptor_set_key=descriptor_set.key)
+            raise fail(
+                "TARGET/045",
+                f"'{op.key}' is not part of {descriptor_set.key}",
+                op.loc,
+                emitter="low",
+                opcode=op.key,
+                descriptor_set_key=descriptor_set.key,
+            )
         table: dict[str, Any] = {i.name: i.default for i in descriptor.immediates}
         table.update(op.immediates or {})
         return Instruction(Kind.PACKET, descriptor, [new(r) for r in op.results], operands, table)

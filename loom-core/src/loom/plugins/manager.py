@@ -117,7 +117,10 @@ def collect(entry_points: Iterable[importlib.metadata.EntryPoint]) -> Registries
 
 
 def _register(
-    manager: pluggy.PluginManager, registries: Registries, plugin: Any, name: str,
+    manager: pluggy.PluginManager,
+    registries: Registries,
+    plugin: Any,
+    name: str,
     entry_point: importlib.metadata.EntryPoint | None,
 ) -> None:
     version = getattr(plugin, "LOOM_API_VERSION", None)
@@ -143,7 +146,7 @@ def _register(
         if keys:
             added[attribute] = tuple(keys)
     dialects = _call(manager, plugin, name, "loom_register_dialects")
-    for dialect, module in (dialects.items() if isinstance(dialects, dict) else ()):
+    for dialect, module in dialects.items() if isinstance(dialects, dict) else ():
         if dialect in registries.dialects:
             raise PluginError(f"plugin '{name}' registers dialect '{dialect}', which another plugin has registered")
         registries.dialects[dialect] = module
@@ -192,8 +195,13 @@ def find_target(name: str) -> TargetProfile:
         hint = did_you_mean(name, targets) or missing_dialect_hint(family)
         if hint is None and targets:
             hint = f"installed targets: {', '.join(sorted(targets))}"
-        raise fail("TARGET/044", f"no target named '{name}'", hint=hint or "no target package is installed",
-                   emitter="driver", target_name=name)
+        raise fail(
+            "TARGET/044",
+            f"no target named '{name}'",
+            hint=hint or "no target package is installed",
+            emitter="driver",
+            target_name=name,
+        )
     return found
 
 
@@ -203,7 +211,9 @@ def find_emitter(format_: str) -> Emitter:
     found = emitters.get(format_)
     if found is None:
         hint = did_you_mean(format_, emitters) or f"installed formats: {', '.join(sorted(emitters)) or 'none'}"
-        raise fail("TARGET/036", f"no emitter for the format '{format_}'", hint=hint, emitter="driver", emitter_key=format_)
+        raise fail(
+            "TARGET/036", f"no emitter for the format '{format_}'", hint=hint, emitter="driver", emitter_key=format_
+        )
     return found
 
 
@@ -212,12 +222,22 @@ def find_device(name: str) -> Device:
     devices = load_plugins().devices
     found = devices.get(name)
     if found is None:
-        packages = {"sim": "loom-sim", "host": "loom-target-x86", "vulkan": "loom-target-spirv", "amdgpu": "loom-target-amdgpu"}
+        packages = {
+            "sim": "loom-sim",
+            "host": "loom-target-x86",
+            "vulkan": "loom-target-spirv",
+            "amdgpu": "loom-target-amdgpu",
+        }
         hint = did_you_mean(name, devices)
         if name in packages:
             hint = f"install {packages[name]}"
-        raise fail("TARGET/036", f"no device named '{name}'", hint=hint or f"devices: {', '.join(sorted(devices))}",
-                   emitter="driver", device=name)
+        raise fail(
+            "TARGET/036",
+            f"no device named '{name}'",
+            hint=hint or f"devices: {', '.join(sorted(devices))}",
+            emitter="driver",
+            device=name,
+        )
     return found
 
 

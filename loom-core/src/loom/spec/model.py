@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
@@ -129,7 +129,9 @@ def results(constraint: Constraint) -> Any:
     return _Field(lambda name: ResultDef(name, constraint, True, None, None, None))
 
 
-def attribute(kind: AttributeKind, *, default: object = None, required: bool | None = None, key: str | None = None) -> Any:
+def attribute(
+    kind: AttributeKind, *, default: object = None, required: bool | None = None, key: str | None = None
+) -> Any:
     """An attribute. Required unless it has a default or ``required=False``. ``key`` is its dictionary key."""
     needed = (default is None) if required is None else required
     return _Field(lambda name: AttributeDef(name, kind, needed, default, key or name))
@@ -160,7 +162,6 @@ def successor() -> Any:
 C = TypeVar("C", bound="type[Op]")
 
 
-@dataclass_transform(field_specifiers=(operand, optional_operand, operands, result, results, attribute, region))
 def op(
     name: str,
     format: str,
@@ -228,7 +229,11 @@ def define(
         result_spec_attributes=tuple(i for i, a in enumerate(attribute_defs) if a.kind.name == "results"),
     )
     namespace: dict[str, object] = {
-        "__slots__": (), "__doc__": spec.summary, "__module__": base.__module__, "spec": spec, "name": name,
+        "__slots__": (),
+        "__doc__": spec.summary,
+        "__module__": base.__module__,
+        "spec": spec,
+        "name": name,
     }
     namespace.update(_accessors(spec))
     for key, value in vars(base).items():
@@ -236,7 +241,7 @@ def define(
             namespace.setdefault(key, value)
     # A decorated class is replaced, a table entry subclasses its shape (so that isinstance tests work).
     bases = base.__bases__ if class_name is None else (base,)
-    cls = type(base)(class_name or base.__name__, bases, namespace)
+    cls: C = type(base)(class_name or base.__name__, bases, namespace)  # type: ignore[misc]  # one of its kind
     register(cls)
     return cls
 

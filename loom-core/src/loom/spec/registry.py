@@ -14,8 +14,24 @@ _LOADED: Final[set[str]] = set()
 _EXTERNAL: Final[dict[str, str]] = {}
 
 CORE_DIALECTS: Final = (
-    "buffer", "cfg", "check", "command", "config", "encoding", "func", "global", "index", "kernel", "low",
-    "metadata", "scalar", "scf", "target", "template", "vector", "view",
+    "buffer",
+    "cfg",
+    "check",
+    "command",
+    "config",
+    "encoding",
+    "func",
+    "global",
+    "index",
+    "kernel",
+    "low",
+    "metadata",
+    "scalar",
+    "scf",
+    "target",
+    "template",
+    "vector",
+    "view",
 )
 
 
@@ -40,7 +56,9 @@ def load_dialect(dialect: str) -> None:
     if dialect in _LOADED:
         return
     if dialect in CORE_DIALECTS:
-        importlib.import_module(f"loom.dialects.{dialect}_.ops" if dialect == "global" else f"loom.dialects.{dialect}.ops")
+        importlib.import_module(
+            f"loom.dialects.{dialect}_.ops" if dialect == "global" else f"loom.dialects.{dialect}.ops"
+        )
     else:
         from loom.plugins.manager import load_plugins
 

@@ -59,7 +59,9 @@ def _name(op: Op) -> str | None:
     return None if index is None else op.attributes[index]  # type: ignore[return-value]  # symbol names are text
 
 
-def _specialize_function(function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]) -> None:
+def _specialize_function(
+    function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]
+) -> None:
     if target is not None:
         check_authored_target(function, symbols, target)
     facts = target.facts if target is not None else {}
@@ -70,8 +72,16 @@ def _specialize_function(function: Any, symbols: dict[str, Op], target: TargetPr
         if not _bind_templates(function, symbols, target, log):
             break
     else:
-        raise fail("LOWERING/044", f"templates of '@{function.callee}' do not stop expanding", function.loc, emitter="select-templates",
-                   op_name=function.name, phase_name="select-templates", callee_name=function.callee, failure_code="recursive_body")
+        raise fail(
+            "LOWERING/044",
+            f"templates of '@{function.callee}' do not stop expanding",
+            function.loc,
+            emitter="select-templates",
+            op_name=function.name,
+            phase_name="select-templates",
+            callee_name=function.callee,
+            failure_code="recursive_body",
+        )
     apply_loop_policies(function, facts)
     canonicalize(function, symbols, facts)
 
@@ -83,8 +93,14 @@ def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:
             continue
         definition: Any = symbols.get(str(op.attribute("key")))
         if definition is None or definition.name != "config.def":
-            raise fail("SYMBOL/002", f"configuration key '@{op.attribute('key')}' has no value", op.loc, emitter="specialize",
-                       hint="give one with --config or a 'config.def'", symbol_name=op.attribute("key"))
+            raise fail(
+                "SYMBOL/002",
+                f"configuration key '@{op.attribute('key')}' has no value",
+                op.loc,
+                emitter="specialize",
+                hint="give one with --config or a 'config.def'",
+                symbol_name=op.attribute("key"),
+            )
         value = definition.value
         if not isinstance(value, int | float):
             continue
@@ -96,8 +112,12 @@ def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:
 def providers_of(symbols: dict[str, Op], family: str) -> list[Any]:
     """All providers of a family, by name."""
     return sorted(
-        (op for op in symbols.values() if op.name in ("template.def", "template.ukernel") and op.attribute("family") == family),
-        key=lambda op: op.callee,  # type: ignore[attr-defined]
+        (
+            op
+            for op in symbols.values()
+            if op.name in ("template.def", "template.ukernel") and op.attribute("family") == family
+        ),
+        key=lambda op: op.callee,
     )
 
 
@@ -118,20 +138,38 @@ def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile
             providers = providers_of(symbols, site.family)
             chosen = select(site, providers, facts, target, applies, final=True)
             assert chosen is not None
-            log.append(Selection(function.callee, site.family, chosen.provider.callee, chosen.priority, "selected", len(providers)))
+            log.append(
+                Selection(
+                    function.callee, site.family, chosen.provider.callee, chosen.priority, "selected", len(providers)
+                )
+            )
             call: Any = bind(site, chosen.provider)
         else:
             call = site
             require_provider_holds(call, symbols[call.callee], facts, target, applies)
         provider: Any = symbols[call.callee]
         if provider.name == "template.ukernel":
-            raise fail("LOWERING/045", f"'@{provider.callee}' is supplied outside the program and cannot be inlined", call.loc,
-                       emitter="select-templates", op_name=call.name, phase_name="select-templates", contract_key=provider.family,
-                       failure_code="materialization_blocked")
+            raise fail(
+                "LOWERING/045",
+                f"'@{provider.callee}' is supplied outside the program and cannot be inlined",
+                call.loc,
+                emitter="select-templates",
+                op_name=call.name,
+                phase_name="select-templates",
+                contract_key=provider.family,
+                failure_code="materialization_blocked",
+            )
         if len(provider.body.blocks) != 1:
-            raise fail("LOWERING/044", f"cannot inline '@{provider.callee}': its body has several blocks", call.loc,
-                       emitter="select-templates", op_name=call.name, phase_name="select-templates", callee_name=provider.callee,
-                       failure_code="callee_body_not_single_block")
+            raise fail(
+                "LOWERING/044",
+                f"cannot inline '@{provider.callee}': its body has several blocks",
+                call.loc,
+                emitter="select-templates",
+                op_name=call.name,
+                phase_name="select-templates",
+                callee_name=provider.callee,
+                failure_code="callee_body_not_single_block",
+            )
         inline_call(call, provider)
     return True
 

@@ -54,7 +54,7 @@ def _multiple(facts: IntegerFacts, divisor: int | None) -> bool | None:
         return True
     if facts.exact is not None:
         return facts.exact % divisor == 0
-    if (0 < facts.lo and facts.hi < divisor) or (-divisor < facts.lo and facts.hi < 0):
+    if (facts.lo > 0 and facts.hi < divisor) or (-divisor < facts.lo and facts.hi < 0):
         return False
     return None
 
@@ -86,8 +86,14 @@ class Candidate:
         return self.provider.priority or 0
 
 
-def classify(provider: Any, args: Sequence[Value], facts: FunctionFacts, at: Op, target: TargetProfile | None,
-             applies: Callable[[Any], bool | None]) -> Candidate:
+def classify(
+    provider: Any,
+    args: Sequence[Value],
+    facts: FunctionFacts,
+    at: Op,
+    target: TargetProfile | None,
+    applies: Callable[[Any], bool | None],
+) -> Candidate:
     """Evaluate a provider's target, requirements and predicates at an application."""
     answers: list[bool | None] = []
     reasons: list[str] = []
@@ -110,8 +116,10 @@ def classify(provider: Any, args: Sequence[Value], facts: FunctionFacts, at: Op,
 
     parameters = provider.body.entry.args
     for predicate in provider.predicates or ():
-        text = ", ".join(f"%{parameters[a.index].name}" if isinstance(a, Ref) and a.index < len(parameters) else str(a)
-                         for a in predicate.args)
+        text = ", ".join(
+            f"%{parameters[a.index].name}" if isinstance(a, Ref) and a.index < len(parameters) else str(a)
+            for a in predicate.args
+        )
         note(decide_predicate(predicate, position), f"{predicate.name}({text})")
     return Candidate(provider, _all(answers), tuple(reasons))
 
@@ -128,8 +136,15 @@ class Selection:
     provider_count: int
 
 
-def select(apply: Any, providers: Sequence[Any], facts: FunctionFacts, target: TargetProfile | None,
-           applies: Callable[[Any], bool | None], *, final: bool) -> Candidate | None:
+def select(
+    apply: Any,
+    providers: Sequence[Any],
+    facts: FunctionFacts,
+    target: TargetProfile | None,
+    applies: Callable[[Any], bool | None],
+    *,
+    final: bool,
+) -> Candidate | None:
     """Choose the provider of one application.
 
     With ``final`` an undecided provider is not eligible and a failure raises LOWERING/045. Otherwise an
@@ -154,21 +169,37 @@ def select(apply: Any, providers: Sequence[Any], facts: FunctionFacts, target: T
 
 def _failure(apply: Any, code: str, text: str, candidates: Sequence[Candidate]) -> LoomError:
     notes = tuple(
-        Related(f"candidate '@{c.provider.callee}' with priority {c.priority}"
-                + (f": {'; '.join(c.reasons)}" if c.reasons else ""), c.provider.loc)
+        Related(
+            f"candidate '@{c.provider.callee}' with priority {c.priority}"
+            + (f": {'; '.join(c.reasons)}" if c.reasons else ""),
+            c.provider.loc,
+        )
         for c in sorted(candidates, key=lambda c: c.provider.callee)
     )
     names = ", ".join(f"'@{c.provider.callee}'" for c in sorted(candidates, key=lambda c: c.provider.callee))
-    return fail("LOWERING/045", f"cannot select a provider of '@{apply.family}': {text}" + (f" ({names})" if names else ""),
-                apply.loc, related=notes, emitter=PHASE, op_name=apply.name, phase_name=PHASE, contract_key=apply.family,
-                failure_code=code)
+    return fail(
+        "LOWERING/045",
+        f"cannot select a provider of '@{apply.family}': {text}" + (f" ({names})" if names else ""),
+        apply.loc,
+        related=notes,
+        emitter=PHASE,
+        op_name=apply.name,
+        phase_name=PHASE,
+        contract_key=apply.family,
+        failure_code=code,
+    )
 
 
 def bind(apply: Any, provider: Any) -> Op:
     """Turn an application into an exact call of the chosen provider."""
     call = template.Call.build(
-        purity=apply.purity, temperature=apply.temperature, callee=provider.callee, ties=apply.ties, args=apply.args,
-        result_types=[r.type for r in apply.results], loc=apply.loc,
+        purity=apply.purity,
+        temperature=apply.temperature,
+        callee=provider.callee,
+        ties=apply.ties,
+        args=apply.args,
+        result_types=[r.type for r in apply.results],
+        loc=apply.loc,
     )
     call.comments, call.blank_before = apply.comments, apply.blank_before
     call.insert_before(apply)
@@ -178,11 +209,20 @@ def bind(apply: Any, provider: Any) -> Op:
     return call
 
 
-def require_provider_holds(call: Any, provider: Any, facts: FunctionFacts, target: TargetProfile | None,
-                           applies: Callable[[Any], bool | None]) -> None:
+def require_provider_holds(
+    call: Any, provider: Any, facts: FunctionFacts, target: TargetProfile | None, applies: Callable[[Any], bool | None]
+) -> None:
     """A named provider's predicates and requirements must be proven too."""
     candidate = classify(provider, call.args, facts, call, target, applies)
     if candidate.verdict is not True:
-        raise fail("LOWERING/045", f"'@{provider.callee}' cannot be called here: {'; '.join(candidate.reasons)}", call.loc,
-                   related=(Related("the provider", provider.loc),), emitter=PHASE, op_name=call.name, phase_name=PHASE,
-                   contract_key=provider.family, failure_code="all_rejected" if candidate.verdict is False else "missing_facts")
+        raise fail(
+            "LOWERING/045",
+            f"'@{provider.callee}' cannot be called here: {'; '.join(candidate.reasons)}",
+            call.loc,
+            related=(Related("the provider", provider.loc),),
+            emitter=PHASE,
+            op_name=call.name,
+            phase_name=PHASE,
+            contract_key=provider.family,
+            failure_code="all_rejected" if candidate.verdict is False else "missing_facts",
+        )

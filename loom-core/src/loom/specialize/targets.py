@@ -34,6 +34,13 @@ def check_authored_target(function: Any, symbols: dict[str, Op], target: TargetP
     record = symbols.get(name)
     if accepts_record(target, record) is False:
         assert record is not None
-        raise fail("TARGET/052", f"'@{function.callee}' is authored for '@{name}', which {target.name} does not satisfy",
-                   function.loc, related=(Related("the target record", record.loc),), emitter="driver",
-                   function_name=function.callee, authored_target_name=name, selected_target_name=target.name)
+        raise fail(
+            "TARGET/052",
+            f"'@{function.callee}' is authored for '@{name}', which {target.name} does not satisfy",
+            function.loc,
+            related=(Related("the target record", record.loc),),
+            emitter="driver",
+            function_name=function.callee,
+            authored_target_name=name,
+            selected_target_name=target.name,
+        )

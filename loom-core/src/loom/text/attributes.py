@@ -45,8 +45,13 @@ def number(p: Parser) -> float:
     value = parse_float(token)
     if value is None:
         if is_integer(token):
-            p.fail("PARSE/016", f"'{token}' is an integer; a float needs a point or an exponent", p.i, text=token,
-                   hint=f"write '{token}.0'")
+            p.fail(
+                "PARSE/016",
+                f"'{token}' is an integer; a float needs a point or an exponent",
+                p.i,
+                text=token,
+                hint=f"write '{token}.0'",
+            )
         p.expected(p.i, "a float")
     p.i += 1
     return value
@@ -97,8 +102,13 @@ def array(p: Parser, item: Callable[[Parser], Any]) -> tuple[Any, ...]:
                 break
             p.take(",")
     if len(found) > MAX_ARRAY:
-        p.fail("PARSE/003", f"array of {len(found)} elements is above the limit of {MAX_ARRAY}", start,
-               actual_token=str(len(found)), expected=f"at most {MAX_ARRAY} elements")
+        p.fail(
+            "PARSE/003",
+            f"array of {len(found)} elements is above the limit of {MAX_ARRAY}",
+            start,
+            actual_token=str(len(found)),
+            expected=f"at most {MAX_ARRAY} elements",
+        )
     return tuple(found)
 
 
@@ -158,8 +168,13 @@ def byte_string(p: Parser) -> bytes:
     try:
         value = bytes.fromhex(text)
     except ValueError:
-        p.fail("PARSE/003", "bytes need an even number of hexadecimal digits", p.i - 1, actual_token=text,
-               expected="hexadecimal digits")
+        p.fail(
+            "PARSE/003",
+            "bytes need an even number of hexadecimal digits",
+            p.i - 1,
+            actual_token=text,
+            expected="hexadecimal digits",
+        )
     p.take(")")
     return value
 
@@ -190,8 +205,13 @@ def encoding(p: Parser) -> Encoding:
                 p.fail("PARSE/026", "'<' is never closed", start + 1)
             p.take(",")
     if not tight and name not in CONDITION_FAMILIES and not name.startswith("func.location."):
-        p.fail("PARSE/008", f"unknown encoding family '#{name}'", start, encoding_name=name,
-               hint=did_you_mean(name, [*ENCODING_FAMILIES, *CONDITION_FAMILIES, *p.aliases]))
+        p.fail(
+            "PARSE/008",
+            f"unknown encoding family '#{name}'",
+            start,
+            encoding_name=name,
+            hint=did_you_mean(name, [*ENCODING_FAMILIES, *CONDITION_FAMILIES, *p.aliases]),
+        )
     return Encoding(name, tuple(primary), tuple(sorted(params.items())), tight)
 
 
@@ -202,8 +222,13 @@ def _encoding_item(p: Parser, primary: list[object], params: dict[str, object]) 
             p.fail("PARSE/029", f"parameter '{token}' is given twice", p.i, param_name=token)
         p.i += 2
         if p.toks[p.i][:1] == "%":
-            p.fail("PARSE/028", f"parameter '{token}' of a static encoding cannot be a value", p.i, param_name=token,
-                   hint="give run-time data in the operand dictionary of 'encoding.define'")
+            p.fail(
+                "PARSE/028",
+                f"parameter '{token}' of a static encoding cannot be a value",
+                p.i,
+                param_name=token,
+                hint="give run-time data in the operand dictionary of 'encoding.define'",
+            )
         params[token] = generic(p)
     else:
         primary.append(generic(p))
@@ -248,8 +273,13 @@ def predicate_list(p: Parser, reference: Callable[[Parser], Ref]) -> tuple[Predi
         elif name in PREDICATES:
             arity, current = PREDICATES[name][0], name
         else:
-            q.fail("PARSE/013", f"unknown predicate '{name}'", start, hint=did_you_mean(name, PREDICATES),
-                   predicate_name=name)
+            q.fail(
+                "PARSE/013",
+                f"unknown predicate '{name}'",
+                start,
+                hint=did_you_mean(name, PREDICATES),
+                predicate_name=name,
+            )
         q.take("(")
         args: list[int | Ref] = []
         while True:
@@ -257,16 +287,27 @@ def predicate_list(p: Parser, reference: Callable[[Parser], Ref]) -> tuple[Predi
             if token[:1] == "%":
                 args.append(reference(q))
             elif is_float(token):
-                q.fail("PARSE/003", "a predicate argument is a value or an integer", q.i, actual_token=token,
-                       expected="a value or an integer")
+                q.fail(
+                    "PARSE/003",
+                    "a predicate argument is a value or an integer",
+                    q.i,
+                    actual_token=token,
+                    expected="a value or an integer",
+                )
             else:
                 args.append(integer(q))
             if q.accept(")"):
                 break
             q.take(",")
         if len(args) != arity:
-            q.fail("PARSE/031", f"predicate '{name}' takes {arity} arguments, not {len(args)}", start,
-                   predicate_name=name, expected_count=arity, actual_count=len(args))
+            q.fail(
+                "PARSE/031",
+                f"predicate '{name}' takes {arity} arguments, not {len(args)}",
+                start,
+                predicate_name=name,
+                expected_count=arity,
+                actual_count=len(args),
+            )
         return Predicate(current, tuple(args))
 
     return array(p, one)
@@ -299,8 +340,14 @@ def enum_word(p: Parser, kind: EnumKind | EnumArrayKind) -> object:
         return value
     if not (token[:1].isalnum() or token[:1] in ("_", "$")):
         p.expected(p.i, f"a {kind.label}")
-    p.fail("PARSE/017", f"unknown {kind.label} '{token}'", p.i, enum_name=kind.label, value=token,
-           hint=did_you_mean(token, kind.words) or f"one of: {', '.join(kind.words)}")
+    p.fail(
+        "PARSE/017",
+        f"unknown {kind.label} '{token}'",
+        p.i,
+        enum_name=kind.label,
+        value=token,
+        hint=did_you_mean(token, kind.words) or f"one of: {', '.join(kind.words)}",
+    )
 
 
 def flag_words(p: Parser, kind: FlagsKind) -> tuple[str, ...]:
@@ -311,8 +358,14 @@ def flag_words(p: Parser, kind: FlagsKind) -> tuple[str, ...]:
         if token != kind.all_word and token not in kind.words:
             if not (token[:1].isalpha() or token[:1] in ("_", "$")):
                 p.expected(p.i, f"a {kind.label}")
-            p.fail("PARSE/018", f"unknown {kind.label} '{token}'", p.i, context=kind.label, value=token,
-                   hint=did_you_mean(token, kind.words) or f"one of: {', '.join(kind.words)}")
+            p.fail(
+                "PARSE/018",
+                f"unknown {kind.label} '{token}'",
+                p.i,
+                context=kind.label,
+                value=token,
+                hint=did_you_mean(token, kind.words) or f"one of: {', '.join(kind.words)}",
+            )
         found.add(token)
         p.i += 1
         if not p.accept("|"):

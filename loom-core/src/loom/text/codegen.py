@@ -116,7 +116,7 @@ def _read(out: _Source, names: _Names, element: Element) -> None:
         inputs = ["p", *definition.inputs(element.args)]
         function = out.const(definition.read)
         out.emit("p.i = i")
-        call = f"{function}({', '.join(inputs)}{''.join(f', {c}' for c in definition.constants(out, names.spec, element.args))})"
+        call = f"{function}({', '.join([*inputs, *definition.constants(out, names.spec, element.args)])})"
         out.emit(f"{', '.join(targets)} = {call}" if targets else call)
         out.emit("i = p.i; scope = p.scope")
     else:
@@ -185,13 +185,15 @@ def _read_type(out: _Source, names: _Names, name: str) -> None:
         out.emit(f"{target} = [] if t[i] in (')', ']') else p.type_list()")
         out.emit("i = p.i")
         if operand is not None:
-            out.emit(f"if [v.type for v in o_{name}] != {target}: {out.const(directives.check_types)}(p, {name!r}, o_{name}, {target}, loc)")
+            check = out.const(directives.check_types)
+            out.emit(f"if [v.type for v in o_{name}] != {target}: {check}(p, {name!r}, o_{name}, {target}, loc)")
         return
     out.emit(f"{target} = p.types.get(t[i])")
     out.emit("if " + target + " is None: p.i = i; " + target + " = p.type(); i = p.i")
     out.emit("else: i += 1")
     if operand is not None:
-        out.emit(f"if o_{name}.type is not {target}: {out.const(directives.check_type)}(p, {name!r}, o_{name}, {target}, loc)")
+        check = out.const(directives.check_type)
+        out.emit(f"if o_{name}.type is not {target}: {check}(p, {name!r}, o_{name}, {target}, loc)")
 
 
 def _read_group(out: _Source, names: _Names, group: Group) -> None:
@@ -333,9 +335,7 @@ def make_printer(cls: type[Op]) -> Callable[..., str]:
         branches = branches or kind == "statement"
         pieces.append(code)
     if not branches:
-        body = "".join(
-            p[1:-1].replace("{", "{{").replace("}", "}}") if _is_plain(p) else "{" + p + "}" for p in pieces
-        )
+        body = "".join(p[1:-1].replace("{", "{{").replace("}", "}}") if _is_plain(p) else "{" + p + "}" for p in pieces)
         out.emit(f"return f'{body}'" if "'" not in body.replace('"', "") and "\\" not in body else _joined(pieces))
     else:
         out.emit(f"s = {pieces[0]}")

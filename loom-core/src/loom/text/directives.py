@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from loom.ir.attribute_text import value_text
 from loom.ir.attributes import Predicate, Ref, ResultSpec
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import SourceFile, did_you_mean
@@ -58,15 +57,30 @@ def check_type(p: Parser, name: str, value: Value, stated: Type, loc: tuple[Sour
     """Report an operand whose type differs from the one the text states."""
     if value.type != stated and value.type is not ERROR:
         text = p.names_text(value.type), p.names_text(stated)
-        p.error("TYPE/001", f"operand '{name}' has type {text[0]}, but {text[1]} is stated", _operand_token(p, value, loc[1]),
-                field_a=name, type_a=text[0], field_b="stated type", type_b=text[1])
+        p.error(
+            "TYPE/001",
+            f"operand '{name}' has type {text[0]}, but {text[1]} is stated",
+            _operand_token(p, value, loc[1]),
+            field_a=name,
+            type_a=text[0],
+            field_b="stated type",
+            type_b=text[1],
+        )
 
 
-def check_types(p: Parser, name: str, values: Sequence[Value], stated: Sequence[Type], loc: tuple[SourceFile, int]) -> None:
+def check_types(
+    p: Parser, name: str, values: Sequence[Value], stated: Sequence[Type], loc: tuple[SourceFile, int]
+) -> None:
     """Report the first operand of a group whose type differs from the stated one, or a wrong number of types."""
     if len(values) != len(stated):
-        p.error("PARSE/010", f"{len(values)} operands in '{name}', but {len(stated)} types", loc[1], op_name=p.toks[loc[1]],
-                expected_count=len(stated), actual_count=len(values))
+        p.error(
+            "PARSE/010",
+            f"{len(values)} operands in '{name}', but {len(stated)} types",
+            loc[1],
+            op_name=p.toks[loc[1]],
+            expected_count=len(stated),
+            actual_count=len(values),
+        )
         return
     for value, type_ in zip(values, stated, strict=True):
         check_type(p, name, value, type_, loc)
@@ -84,7 +98,14 @@ def _operand_token(p: Parser, value: Value, start: int) -> int:
 def missing_attribute(p: Parser, key: str, loc: tuple[SourceFile, int]) -> None:
     """Report a required attribute that the text leaves out."""
     name = p.toks[loc[1]]
-    p.error("TYPE/005", f"'{name}' needs the attribute '{key}'", loc[1], attr_name=key, actual_kind="absent", expected_kind=key)
+    p.error(
+        "TYPE/005",
+        f"'{name}' needs the attribute '{key}'",
+        loc[1],
+        attr_name=key,
+        actual_kind="absent",
+        expected_kind=key,
+    )
 
 
 # -- {k = v}: the attributes that the format does not mention -------------------------------------------------
@@ -108,8 +129,14 @@ def _read_dict(p: Parser, keyed: dict[str, tuple[int, Any]], defaults: tuple[obj
                 p.fail("PARSE/020", f"key '{key}' is given twice", at, key_name=key)
             seen.add(key)
             if key not in keyed:
-                p.fail("PARSE/018", f"unknown attribute '{key}'", at, context="attribute dictionary", value=key,
-                       hint=did_you_mean(key, keyed) or (f"one of: {', '.join(keyed)}" if keyed else None))
+                p.fail(
+                    "PARSE/018",
+                    f"unknown attribute '{key}'",
+                    at,
+                    context="attribute dictionary",
+                    value=key,
+                    hint=did_you_mean(key, keyed) or (f"one of: {', '.join(keyed)}" if keyed else None),
+                )
             p.take("=")
             index, kind = keyed[key]
             values[index] = attribute_syntax.read(p, kind)
@@ -302,8 +329,14 @@ def _read_where(p: Parser, region: Region, results: Sequence[ResultSpec] = ()) -
             if spec.value is value:
                 return Ref(count + k)
         if value.owner is not region.entry:
-            q.fail("STRUCTURE/032", f"'{q.toks[token]}' is no argument or named result of the signature", token,
-                   op_name="where", field_name=q.toks[token][1:], required_origin="signature")
+            q.fail(
+                "STRUCTURE/032",
+                f"'{q.toks[token]}' is no argument or named result of the signature",
+                token,
+                op_name="where",
+                field_name=q.toks[token][1:],
+                required_origin="signature",
+            )
         return Ref(value.index)
 
     found: tuple[Predicate, ...] = ()
@@ -388,8 +421,15 @@ def _read_bindings(p: Parser) -> tuple[list[Value], list[tuple[str, int]]]:
             at = p.i
             stated = p.type()
             if value.type != stated and value.type is not ERROR:
-                p.error("TYPE/001", f"initial value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated",
-                        at, field_a="iter_args", type_a=p.names_text(value.type), field_b="stated type", type_b=p.names_text(stated))
+                p.error(
+                    "TYPE/001",
+                    f"initial value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated",
+                    at,
+                    field_a="iter_args",
+                    type_a=p.names_text(value.type),
+                    field_b="stated type",
+                    type_b=p.names_text(stated),
+                )
             if value is not values[-1]:
                 p.take(",")
         inits += values
@@ -490,8 +530,15 @@ def _read_payload(p: Parser) -> list[Value]:
         p.take(":")
         stated = p.type()
         if value.type != stated and value.type is not ERROR:
-            p.error("TYPE/001", f"value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated", token,
-                    field_a="args", type_a=p.names_text(value.type), field_b="stated type", type_b=p.names_text(stated))
+            p.error(
+                "TYPE/001",
+                f"value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated",
+                token,
+                field_a="args",
+                type_a=p.names_text(value.type),
+                field_b="stated type",
+                type_b=p.names_text(stated),
+            )
         values.append(value)
         if p.accept(")"):
             return values
@@ -522,8 +569,13 @@ def _read_table(p: Parser) -> tuple[tuple[int, ...], list[Value]]:
                     break
                 p.take(",")
         if rows and len(values) != len(rows[0]):
-            p.fail("PARSE/030", f"row has {len(values)} values, the first has {len(rows[0])}", start,
-                   actual_count=len(values), expected_count=len(rows[0]))
+            p.fail(
+                "PARSE/030",
+                f"row has {len(values)} values, the first has {len(rows[0])}",
+                start,
+                actual_count=len(values),
+                expected_count=len(rows[0]),
+            )
         return values
 
     if not p.accept("}"):
@@ -606,8 +658,15 @@ def _read_operand_dict(p: Parser) -> tuple[list[Value], tuple[str, ...] | None]:
         p.take(":")
         stated = p.type()
         if value.type != stated and value.type is not ERROR:
-            p.error("TYPE/001", f"value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated", at,
-                    field_a=key, type_a=p.names_text(value.type), field_b="stated type", type_b=p.names_text(stated))
+            p.error(
+                "TYPE/001",
+                f"value has type {p.names_text(value.type)}, but {p.names_text(stated)} is stated",
+                at,
+                field_a=key,
+                type_a=p.names_text(value.type),
+                field_b="stated type",
+                type_b=p.names_text(stated),
+            )
         entries[key] = value
         if not p.accept(","):
             p.take("}")
@@ -681,7 +740,6 @@ def _write_declared(pn: Printer, op: Op, args: Args) -> str:
     if predicates:
         text += " where " + attribute_syntax.predicates_text(predicates, lambda i: pn.names[block.args[i]])  # type: ignore[arg-type]
     return text
-
 
 
 DIRECTIVES: Final[dict[str, DirectiveDef]] = {

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from loom.text.printer import Printer
 
 
-def _read_for_header(p: Parser) -> tuple[Value, Value, Value, list[Value], tuple[tuple[str, int], list[tuple[str, int]]]]:
+def _read_for_header(
+    p: Parser,
+) -> tuple[Value, Value, Value, list[Value], tuple[tuple[str, int], list[tuple[str, int]]]]:
     at = p.i
     name = p.toks[at]
     if name[:1] != "%" or len(name) == 1:
@@ -57,25 +59,34 @@ def carried_arguments(p: Parser, block: Block, result_names: Sequence[str], type
 
 
 def _read_for_body(
-    p: Parser, names: list[str], lower: Value, bound: tuple[tuple[str, int], list[tuple[str, int]]],
-    types: list[Type] | None, implicit: type[Op],
+    p: Parser,
+    names: list[str],
+    lower: Value,
+    bound: tuple[tuple[str, int], list[tuple[str, int]]],
+    types: list[Type] | None,
+    implicit: type[Op],
 ) -> Region:
     (iv_name, iv_token), carried = bound
     block = Block()
     iv = block.add_argument(lower.type)
     types = types or []
     if len(types) != len(carried):
-        p.fail("STRUCTURE/013", f"{len(carried)} carried values, but {len(types)} results", p.i, field_a="iter_args",
-               actual_count=len(carried), field_b="results", expected_count=len(types))
+        p.fail(
+            "STRUCTURE/013",
+            f"{len(carried)} carried values, but {len(types)} results",
+            p.i,
+            field_a="iter_args",
+            actual_count=len(carried),
+            field_b="results",
+            expected_count=len(types),
+        )
     values = carried_arguments(p, block, names, types)
     entry = [(iv_name, iv, iv_token)]
     entry += [(name, value, token) for (name, token), value in zip(carried, values, strict=True)]
     return p.region(block, entry, implicit=implicit)
 
 
-def _read_while(
-    p: Parser, names: list[str]
-) -> tuple[list[Value], list[Type], Region, Region]:
+def _read_while(p: Parser, names: list[str]) -> tuple[list[Value], list[Type], Region, Region]:
     inits, bound = directives.DIRECTIVES["bindings"].read(p)
     types: list[Type] = []
     if p.accept("->"):

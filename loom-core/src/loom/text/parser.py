@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from loom.ir.attributes import Encoding
 
+    OpClass = type[Op]
     Reader = Callable[["Parser", list[str], tuple[SourceFile, int]], Op]
 
 ERROR_LIMIT: Final = 50
@@ -39,8 +40,22 @@ class Parser:
     """State of reading one file. ``i`` is the index of the next token in ``toks``."""
 
     __slots__ = (
-        "_trivia_at", "aliases", "blocks", "defined", "diagnostics", "forward", "i", "low_set", "pending_results",
-        "scope", "shadowed", "signature", "source", "toks", "tokens", "types",
+        "_trivia_at",
+        "aliases",
+        "blocks",
+        "defined",
+        "diagnostics",
+        "forward",
+        "i",
+        "low_set",
+        "pending_results",
+        "scope",
+        "shadowed",
+        "signature",
+        "source",
+        "tokens",
+        "toks",
+        "types",
     )
 
     def __init__(self, source: SourceFile) -> None:
@@ -72,8 +87,16 @@ class Parser:
         """The characters of a token."""
         return Span(self.source, *self.source.token_span(token))
 
-    def error(self, code: str, message: str, token: int, *, hint: str | None = None,
-              related: tuple[Related, ...] = (), **params: object) -> None:
+    def error(
+        self,
+        code: str,
+        message: str,
+        token: int,
+        *,
+        hint: str | None = None,
+        related: tuple[Related, ...] = (),
+        **params: object,
+    ) -> None:
         """Record a diagnostic at a token and go on."""
         self.diagnostics.append(
             Diagnostic(code, message, self.span(token), params, hint=hint, related=related, emitter="parser")
@@ -81,16 +104,14 @@ class Parser:
 
     def fail(self, code: str, message: str, token: int, *, hint: str | None = None, **params: object) -> NoReturn:
         """Record a diagnostic at a token and give the statement up."""
-        self.error(code, message, token, hint=hint, **params)
+        self.error(code, message, token, hint=hint, related=(), **params)
         raise ParseFailure
 
     def expected(self, token: int, what: str) -> NoReturn:
         """Report that another token was expected."""
         actual = self.toks[token]
         self.lexical_check(token)
-        self.fail(
-            "PARSE/003", f"expected {what}, found {classify(actual)}", token, actual_token=actual, expected=what
-        )
+        self.fail("PARSE/003", f"expected {what}, found {classify(actual)}", token, actual_token=actual, expected=what)
 
     def lexical_check(self, token: int) -> None:
         """Report what is wrong with the token itself, if something is."""
@@ -349,8 +370,14 @@ class Parser:
 
     # -- regions -------------------------------------------------------------------------------------------
 
-    def region(self, entry: Block, arguments: list[tuple[str, Value, int]], *, isolated: bool = False,
-               implicit: type[Op] | None = None) -> Region:
+    def region(
+        self,
+        entry: Block,
+        arguments: list[tuple[str, Value, int]],
+        *,
+        isolated: bool = False,
+        implicit: OpClass | None = None,
+    ) -> Region:
         """Read ``{ ... }``. ``arguments`` are the entry block's named arguments; ``implicit`` is the terminator
         that an empty end of the block stands for."""
         self.take("{")
@@ -379,7 +406,7 @@ class Parser:
             self.pending_results, self.forward, self.signature = outer_pending, outer_forward, outer_signature
         return region
 
-    def _blocks(self, region: Region, block: Block, implicit: type[Op] | None) -> None:
+    def _blocks(self, region: Region, block: Block, implicit: OpClass | None) -> None:
         toks = self.toks
         blocks = self.blocks
         assert blocks is not None
@@ -389,8 +416,13 @@ class Parser:
             if token == "}":
                 break
             if token == END:
-                self.fail("PARSE/003", "expected '}' before the end of the file", self.i,
-                          actual_token="end of file", expected="'}'")
+                self.fail(
+                    "PARSE/003",
+                    "expected '}' before the end of the file",
+                    self.i,
+                    actual_token="end of file",
+                    expected="'}'",
+                )
             if token[0] == "^":
                 block = self._label(region, block)
                 continue
@@ -399,10 +431,16 @@ class Parser:
         self.i += 1
         for label, target in blocks.items():
             if target.parent is None:
-                self.error("PARSE/032", f"undefined block label '{label}'", target.loc[1] if isinstance(target.loc, tuple) else self.i,
-                           label_name=label[1:])
+                self.error(
+                    "PARSE/032",
+                    f"undefined block label '{label}'",
+                    target.loc[1] if isinstance(target.loc, tuple) else self.i,
+                    label_name=label[1:],
+                )
         if implicit is not None and (block.last is None or "terminator" not in block.last.spec.traits):
-            block.append(implicit([], [None] * len(implicit.spec.attributes), segments=(0,), loc=(self.source, self.i - 1)))
+            block.append(
+                implicit([], [None] * len(implicit.spec.attributes), segments=(0,), loc=(self.source, self.i - 1))
+            )
 
     def entry_block(self) -> Block:
         """A fresh block without arguments, for a region that takes none from its op's text."""

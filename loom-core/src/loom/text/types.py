@@ -78,9 +78,9 @@ def parse_type(p: Parser) -> Type:
             p.fail("PARSE/007", f"unknown storage space '{space}'", p.i - 1, type_name=space)
         p.take(">")
         return StorageType(space)
-    elif "." in token and (token[0].isalpha() or token[0] in "_$"):
-        return _opaque(p)
-    elif token in ("channel", "read", "write") and p.toks[p.i + 1] == "<":
+    elif ("." in token and (token[0].isalpha() or token[0] in "_$")) or (
+        token in ("channel", "read", "write") and p.toks[p.i + 1] == "<"
+    ):
         return _opaque(p)
     else:
         if not (token[:1].isalpha() or token[:1] in ("_", "$")):
@@ -104,8 +104,14 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
     element = SCALARS.get(element_match.group(1)) if element_match else None
     if element is None or element_match is None:
         name = element_match.group(1) if element_match else token
-        p.fail("PARSE/004" if element_match is None else "PARSE/007", f"malformed type '{token}'", p.i,
-               hint=did_you_mean(name, SCALARS), text=token, type_name=name)
+        p.fail(
+            "PARSE/004" if element_match is None else "PARSE/007",
+            f"malformed type '{token}'",
+            p.i,
+            hint=did_you_mean(name, SCALARS),
+            text=token,
+            type_name=name,
+        )
     at = element_match.end()
     encoding: Encoding | Value | None = None
     align: int | None = None
@@ -127,8 +133,9 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
     return ShapedType.get(kind, tuple(dims), element, encoding, align)
 
 
-def _check_shaped(p: Parser, token: str, kind: str, dims: list[int | Value], element: ScalarType,
-                  encoded: bool, align: int | None) -> None:
+def _check_shaped(
+    p: Parser, token: str, kind: str, dims: list[int | Value], element: ScalarType, encoded: bool, align: int | None
+) -> None:
     if len(dims) > MAX_RANK:
         p.fail("PARSE/004", f"rank {len(dims)} is above the limit of {MAX_RANK}", p.i, text=token)
     if kind == "vector" and (not dims or encoded):
@@ -190,8 +197,13 @@ def _register(p: Parser, token: str) -> Type:
         return RegType(match.group(1), count)
     payload = SCALARS.get(payload_text)
     if payload is None or not match.group(1).endswith(".id"):
-        p.fail("PARSE/004", f"register class '{match.group(1)}' carries no second type", p.i,
-               hint="only virtual-id classes such as 'spirv.id' name a value type", text=token)
+        p.fail(
+            "PARSE/004",
+            f"register class '{match.group(1)}' carries no second type",
+            p.i,
+            hint="only virtual-id classes such as 'spirv.id' name a value type",
+            text=token,
+        )
     return RegType(match.group(1), count, payload)
 
 

@@ -22,7 +22,10 @@ EXIT_INTERRUPTED: Final = 130
 def make_parser(prog: str, description: str, examples: str) -> argparse.ArgumentParser:
     """An argument parser with examples in its help and no abbreviated flags."""
     return argparse.ArgumentParser(
-        prog=prog, description=description, epilog="examples:\n" + examples, allow_abbrev=False,
+        prog=prog,
+        description=description,
+        epilog="examples:\n" + examples,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 

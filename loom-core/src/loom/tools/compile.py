@@ -29,19 +29,37 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = make_parser("loom-compile", "Compile a linked Loom module to target artifacts.", EXAMPLES)
     parser.add_argument("input", metavar="FILE", help="linked module; '-' reads standard input")
-    parser.add_argument("--root", action="append", default=[], metavar="@SYMBOL", help="what to compile (repeatable; default: all)")
-    parser.add_argument("--library", action="append", default=[], metavar="PATH", help="link against this library first (repeatable)")
+    parser.add_argument(
+        "--root", action="append", default=[], metavar="@SYMBOL", help="what to compile (repeatable; default: all)"
+    )
+    parser.add_argument(
+        "--library", action="append", default=[], metavar="PATH", help="link against this library first (repeatable)"
+    )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target profile; see loom-plugins")
     parser.add_argument("--format", metavar="NAME", help="artifact format (default: the target's)")
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="primary artifact (default: -)")
-    parser.add_argument("--emit-command-artifacts", metavar="DIR", help="directory for the .loomcmd files of loom-command")
-    parser.add_argument("--dump-ir-after", action="append", default=[], choices=STAGES, metavar="STAGE",
-                        help=f"print the program after a stage: {', '.join(STAGES)} (repeatable)")
+    parser.add_argument(
+        "--emit-command-artifacts", metavar="DIR", help="directory for the .loomcmd files of loom-command"
+    )
+    parser.add_argument(
+        "--dump-ir-after",
+        action="append",
+        default=[],
+        choices=STAGES,
+        metavar="STAGE",
+        help=f"print the program after a stage: {', '.join(STAGES)} (repeatable)",
+    )
     parser.add_argument("--dump-ir-after-all", action="store_true", help="print the program after every stage")
     parser.add_argument("--dump-ir-format", choices=("text", "jsonl"), default="text", help="form of dumps")
-    parser.add_argument("--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)")
-    parser.add_argument("--compile-report", choices=("none", "summary"), default="none", help="write a JSON compile report")
-    parser.add_argument("--compile-report-output", default="stderr", metavar="WHERE", help="stderr, '-' or a file (default: stderr)")
+    parser.add_argument(
+        "--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)"
+    )
+    parser.add_argument(
+        "--compile-report", choices=("none", "summary"), default="none", help="write a JSON compile report"
+    )
+    parser.add_argument(
+        "--compile-report-output", default="stderr", metavar="WHERE", help="stderr, '-' or a file (default: stderr)"
+    )
     return parser
 
 
@@ -69,7 +87,12 @@ def _run(args: argparse.Namespace) -> int:
     dumps = _dumps(compilation, stages)
     result = compilation.result
     if result.extras and not args.emit_command_artifacts:
-        raise fail("TARGET/036", "this format makes several files; name a directory with --emit-command-artifacts", None, emitter="driver")
+        raise fail(
+            "TARGET/036",
+            "this format makes several files; name a directory with --emit-command-artifacts",
+            None,
+            emitter="driver",
+        )
     if result.extras:
         write_directory(Path(args.emit_command_artifacts), [(a.name, a.data) for a in result.extras])
     _write_dumps(dumps, args.dump_ir_format, args.dump_ir_output)
@@ -132,8 +155,14 @@ def _report(compilation: Compilation, args: argparse.Namespace) -> dict[str, Any
         "template_selection": {
             "count": len(compilation.selections),
             "rows": [
-                {"function": s.function, "contract": s.contract, "selected_provider": s.provider, "selected_priority": s.priority,
-                 "outcome": s.outcome, "provider_count": s.provider_count}
+                {
+                    "function": s.function,
+                    "contract": s.contract,
+                    "selected_provider": s.provider,
+                    "selected_priority": s.priority,
+                    "outcome": s.outcome,
+                    "provider_count": s.provider_count,
+                }
                 for s in compilation.selections
             ],
         },

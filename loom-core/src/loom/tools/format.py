@@ -21,9 +21,13 @@ EXAMPLES = """\
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
-    parser = make_parser("loom-format", "Print Loom modules in canonical form. Invalid input is never rewritten.", EXAMPLES)
+    parser = make_parser(
+        "loom-format", "Print Loom modules in canonical form. Invalid input is never rewritten.", EXAMPLES
+    )
     parser.add_argument("files", nargs="*", metavar="FILE", help="source files; '-' or none reads standard input")
-    parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination of a single input (default: -)")
+    parser.add_argument(
+        "--output", "-o", default="-", metavar="PATH", help="destination of a single input (default: -)"
+    )
     parser.add_argument("--from", dest="source_format", choices=("auto", "text"), default="auto", help="input form")
     parser.add_argument("--to", dest="target_format", choices=("text",), default="text", help="output form")
     mode = parser.add_mutually_exclusive_group()
@@ -83,6 +87,8 @@ def _run(args: argparse.Namespace, files: list[str]) -> int:
             )
         else:
             sys.stdout.write(f"{path}: not canonical\n")
-    sys.stderr.write(f"{len(files)} files: {changed} {'rewritten' if args.in_place else 'not canonical'}, "
-                     f"{len(files) - changed - failed} unchanged, {failed} failed\n")
+    sys.stderr.write(
+        f"{len(files)} files: {changed} {'rewritten' if args.in_place else 'not canonical'}, "
+        f"{len(files) - changed - failed} unchanged, {failed} failed\n"
+    )
     return EXIT_FAILURE if failed or (changed and not args.in_place) else EXIT_OK

@@ -26,11 +26,25 @@ def build_parser() -> argparse.ArgumentParser:
         EXAMPLES,
     )
     parser.add_argument("inputs", nargs="+", metavar="FILE", help="direct inputs; '-' reads standard input")
-    parser.add_argument("--library", action="append", default=[], metavar="PATH", help="module that may satisfy declarations (repeatable)")
-    parser.add_argument("--root", action="append", default=[], metavar="@SYMBOL", help="symbol to keep and export (repeatable)")
-    parser.add_argument("--mode", choices=("auto", "merge", "link"), default="auto",
-                        help="link by roots, or merge the inputs whole (default: link if there is a root or library)")
-    parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="publish target facts, so that providers are chosen now")
+    parser.add_argument(
+        "--library",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="module that may satisfy declarations (repeatable)",
+    )
+    parser.add_argument(
+        "--root", action="append", default=[], metavar="@SYMBOL", help="symbol to keep and export (repeatable)"
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "merge", "link"),
+        default="auto",
+        help="link by roots, or merge the inputs whole (default: link if there is a root or library)",
+    )
+    parser.add_argument(
+        "--target", metavar="FAMILY:SELECTOR", help="publish target facts, so that providers are chosen now"
+    )
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination (default: -)")
     parser.add_argument("--to", dest="target_format", choices=("text",), default="text", help="output form")
     parser.add_argument("--allow-unresolved", action="store_true", help="keep open declarations for a later link")
@@ -38,8 +52,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--include-input-tests", action="store_true", help="keep check records of the inputs")
     parser.add_argument("--strip-check", action="store_true", help="drop check records")
     inspect = parser.add_mutually_exclusive_group()
-    inspect.add_argument("--print-plan", action="store_true", help="print why each symbol is live instead of the module")
-    inspect.add_argument("--list-symbols", action="store_true", help="print the symbols of the inputs instead of linking")
+    inspect.add_argument(
+        "--print-plan", action="store_true", help="print why each symbol is live instead of the module"
+    )
+    inspect.add_argument(
+        "--list-symbols", action="store_true", help="print the symbols of the inputs instead of linking"
+    )
     parser.add_argument("--json", action="store_true", help="print plans and lists as JSON")
     return parser
 
@@ -65,12 +83,23 @@ def _run(args: argparse.Namespace) -> int:
         return EXIT_OK
     libraries = [api.load_bytes(*read_input(path)) for path in args.library]
     roots = [r.removeprefix("@") for r in args.root]
-    merge = args.mode == "merge" or (args.mode == "auto" and not (roots or libraries or args.include_input_exports or args.target))
+    merge = args.mode == "merge" or (
+        args.mode == "auto" and not (roots or libraries or args.include_input_exports or args.target)
+    )
     if args.include_input_exports:
-        roots += [name for m in inputs for name, op in m.symbols().items() if is_exported(op) and "check" not in op.spec.traits]
+        roots += [
+            name
+            for m in inputs
+            for name, op in m.symbols().items()
+            if is_exported(op) and "check" not in op.spec.traits
+        ]
     keep_tests = (merge or args.include_input_tests or not roots) and not args.strip_check
     options = LinkOptions(
-        tuple(dict.fromkeys(roots)), find_target(args.target) if args.target else None, args.allow_unresolved, keep_tests, merge
+        tuple(dict.fromkeys(roots)),
+        find_target(args.target) if args.target else None,
+        args.allow_unresolved,
+        keep_tests,
+        merge,
     )
     result = link(inputs, libraries, options)
     if args.strip_check:
@@ -79,13 +108,19 @@ def _run(args: argparse.Namespace) -> int:
                 op.erase()
     api.verify(result.module)
     if args.print_plan:
-        rows = [{"symbol": e.symbol, "reason": e.reason, "role": e.role, "identity": e.identity, "wanted_by": e.wanted_by}
-                for e in result.plan]
+        rows = [
+            {"symbol": e.symbol, "reason": e.reason, "role": e.role, "identity": e.identity, "wanted_by": e.wanted_by}
+            for e in result.plan
+        ]
         if args.json:
             write_output(args.output, (json.dumps({"plan": rows}, indent=2) + "\n").encode())
         else:
-            lines = [f"@{r['symbol']}: {r['reason']}" + (f" of @{r['wanted_by']}" if r["wanted_by"] else "") + f" ({r['role']}, {r['identity']})"
-                     for r in rows]
+            lines = [
+                f"@{r['symbol']}: {r['reason']}"
+                + (f" of @{r['wanted_by']}" if r["wanted_by"] else "")
+                + f" ({r['role']}, {r['identity']})"
+                for r in rows
+            ]
             write_output(args.output, ("\n".join(lines) + "\n").encode())
         return EXIT_OK
     write_output(args.output, api.print(result.module).encode())

@@ -40,8 +40,13 @@ def _run(as_json: bool) -> int:
     plugins = load_plugins().plugins
     if as_json:
         rows = [
-            {"name": p.name, "distribution": p.distribution, "version": p.version, "module": p.module,
-             "registered": {TITLES[k]: list(v) for k, v in p.registered.items()}}
+            {
+                "name": p.name,
+                "distribution": p.distribution,
+                "version": p.version,
+                "module": p.module,
+                "registered": {TITLES[k]: list(v) for k, v in p.registered.items()},
+            }
             for p in plugins
         ]
         sys.stdout.write(json.dumps({"plugins": rows}, indent=2) + "\n")

@@ -111,11 +111,12 @@ def _decide_for(op: Op, facts: FunctionFacts) -> bool:
     if lower.lo >= upper.hi:
         op.replace_with(inits)
         return True
-    if lower.exact is not None and upper.exact is not None and step.exact is not None:
-        if lower.exact < upper.exact <= lower.exact + step.exact:
-            block = op.regions[0].entry
-            for arg, value in zip(block.args, [op.operands[0], *inits], strict=True):
-                arg.replace_all_uses(value)
-            splice(op, op.regions[0])
-            return True
-    return False
+    if lower.exact is None or upper.exact is None or step.exact is None:
+        return False
+    if not lower.exact < upper.exact <= lower.exact + step.exact:
+        return False
+    block = op.regions[0].entry
+    for arg, value in zip(block.args, [op.operands[0], *inits], strict=True):
+        arg.replace_all_uses(value)
+    splice(op, op.regions[0])
+    return True

@@ -21,8 +21,11 @@ def is_removable(op: Op, symbols: dict[str, Op]) -> bool:
     if op.name == "func.call":
         return is_pure_call(op, symbols)
     if "region_effects" in traits and op.name != "scf.while":
-        return all(is_removable(inner, symbols) or "terminator" in inner.spec.traits
-                   for region in op.regions for inner in region.ops())
+        return all(
+            is_removable(inner, symbols) or "terminator" in inner.spec.traits
+            for region in op.regions
+            for inner in region.ops()
+        )
     return False
 
 
@@ -34,10 +37,9 @@ def eliminate_dead_ops(root: Op, symbols: dict[str, Op]) -> bool:
             continue
         if any(result.is_used for result in op.results):
             continue
-        if op.results or op.regions:
-            if is_removable(op, symbols):
-                op.erase()
-                changed = True
+        if (op.results or op.regions) and is_removable(op, symbols):
+            op.erase()
+            changed = True
     return changed
 
 

@@ -107,7 +107,9 @@ def _select(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
     return None
 
 
-def _neutral(right: int | None = None, left: int | None = None) -> Callable[[Op, FunctionFacts], list[Value | object] | None]:
+def _neutral(
+    right: int | None = None, left: int | None = None
+) -> Callable[[Op, FunctionFacts], list[Value | object] | None]:
     """x op right -> x, left op x -> x."""
 
     def rule(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
@@ -164,4 +166,3 @@ _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | Non
     "scalar.shli": _neutral(0),
     "kernel.workgroup.size": _workgroup_size,
 }
-

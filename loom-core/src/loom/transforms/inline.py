@@ -37,14 +37,25 @@ def policy(call: Op, callee: Op, phase: str) -> str | None:
     own = call.attribute("inline_policy") if "inline_policy" in call.spec.attribute_index else None
     theirs = callee.attribute("inline_policy") if "inline_policy" in callee.spec.attribute_index else None
     if own is not None and theirs is not None and own != theirs:
-        raise _failure(call, callee, phase, "policy_conflict", "the call and its callee ask for opposite inline policies")
+        raise _failure(
+            call, callee, phase, "policy_conflict", "the call and its callee ask for opposite inline policies"
+        )
     return own or theirs  # type: ignore[return-value]  # words of one enum
 
 
 def _failure(call: Op, callee: Any, phase: str, code: str, text: str) -> LoomError:
     name = callee.callee
-    return fail("LOWERING/044", f"cannot inline '@{name}': {text}", call.loc, related=(Related(f"'@{name}' is here", callee.loc),),
-                emitter=phase, op_name=call.name, phase_name=phase, callee_name=name, failure_code=code)
+    return fail(
+        "LOWERING/044",
+        f"cannot inline '@{name}': {text}",
+        call.loc,
+        related=(Related(f"'@{name}' is here", callee.loc),),
+        emitter=phase,
+        op_name=call.name,
+        phase_name=phase,
+        callee_name=name,
+        failure_code=code,
+    )
 
 
 def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-callables") -> bool:

@@ -34,8 +34,16 @@ def apply_loop_policies(function: Op, target_facts: Mapping[str, object]) -> Non
 
 
 def _refuse(loop: Op, name: str, value: object, expected: str, related: tuple[Related, ...] = ()) -> LoomError:
-    return fail("STRUCTURE/014", f"{name} of this loop: {expected}", loop.loc, related=related, emitter="loop-policies",
-                attr_name=name, actual_value=value, expected_constraint=expected)
+    return fail(
+        "STRUCTURE/014",
+        f"{name} of this loop: {expected}",
+        loop.loc,
+        related=related,
+        emitter="loop-policies",
+        attr_name=name,
+        actual_value=value,
+        expected_constraint=expected,
+    )
 
 
 def _pipeline(loop: Any, facts: FunctionFacts) -> None:
@@ -44,12 +52,22 @@ def _pipeline(loop: Any, facts: FunctionFacts) -> None:
         return
     depth = facts.exact(depth_value, loop)
     if depth is None or not 1 <= depth <= MAX_PIPELINE_DEPTH:
-        raise _refuse(loop, "pipeline", depth if depth is not None else 0, f"the depth must be an exact value from 1 to {MAX_PIPELINE_DEPTH}")
+        raise _refuse(
+            loop,
+            "pipeline",
+            depth if depth is not None else 0,
+            f"the depth must be an exact value from 1 to {MAX_PIPELINE_DEPTH}",
+        )
     if depth > 1:
         for op in loop.walk():
             if op.name == "scf.schedule.fence":
-                raise _refuse(loop, "pipeline", depth, "a depth above one admits no source fence in the body",
-                              (Related("the fence", op.loc),))
+                raise _refuse(
+                    loop,
+                    "pipeline",
+                    depth,
+                    "a depth above one admits no source fence in the body",
+                    (Related("the fence", op.loc),),
+                )
         raise _refuse(loop, "pipeline", depth, "read-ahead above depth one is not available yet; use depth one")
     loop.pipeline_depth = None
 
@@ -63,13 +81,19 @@ def _unroll(loop: Any, facts: FunctionFacts) -> None:
         return
     factor = facts.exact(loop.unroll_factor, loop)
     if factor is None or factor < 1:
-        raise _refuse(loop, "unroll_factor", factor if factor is not None else 0, "the factor must be an exact positive value")
+        raise _refuse(
+            loop, "unroll_factor", factor if factor is not None else 0, "the factor must be an exact positive value"
+        )
     if step.exact is None or step.exact < 1:
         raise _refuse(loop, "step", step.exact or 0, "the step must be an exact positive value")
     loop.unroll_factor = None
     loop.unroll_schedule = None
     if factor > 1:
-        exact = lower.exact is not None and upper.exact is not None and (upper.exact - lower.exact) % (factor * step.exact) == 0
+        exact = (
+            lower.exact is not None
+            and upper.exact is not None
+            and (upper.exact - lower.exact) % (factor * step.exact) == 0
+        )
         _unroll_partially(loop, factor, step.exact, exact)
 
 
@@ -81,7 +105,9 @@ def _unroll_fully(loop: Any, lower: int | None, upper: int | None, step: int | N
         raise _refuse(loop, "step", step, "the step must be positive")
     trips = max(0, -(-(upper - lower) // step))
     if trips * len(loop.body.entry) > MAX_UNROLLED_OPS:
-        raise _refuse(loop, "unroll", trips, f"unrolling {trips} iterations makes more than {MAX_UNROLLED_OPS} operations")
+        raise _refuse(
+            loop, "unroll", trips, f"unrolling {trips} iterations makes more than {MAX_UNROLLED_OPS} operations"
+        )
     values = list(loop.iter_args)
     for trip in range(trips):
         position = make_constant(loop.operands[0].type, lower + trip * step, loop.loc)
@@ -90,7 +116,9 @@ def _unroll_fully(loop: Any, lower: int | None, upper: int | None, step: int | N
     loop.replace_with(values)
 
 
-def _copy_body(loop: Any, position: Value, carried: list[Value], before: Op | None = None, into: Block | None = None) -> list[Value]:
+def _copy_body(
+    loop: Any, position: Value, carried: list[Value], before: Op | None = None, into: Block | None = None
+) -> list[Value]:
     """Copy one iteration in front of ``before`` (default: the loop) or to the end of a block; return what it yields."""
     block = loop.body.entry
     mapping: dict[Value, Value] = dict(zip(block.args, [position, *carried], strict=True))
@@ -134,8 +162,15 @@ def _unroll_partially(loop: Any, factor: int, step: int, exact: bool) -> None:
         else:
             values = _guarded_copy(loop, at, upper, values, body)
     body.append(scf.Yield(values, [], segments=(len(values),), loc=loop.loc))
-    new = scf.For.build(lower=lower, upper=upper, step=wide.results[0], iter_args=loop.iter_args,
-                        result_types=[r.type for r in loop.results], regions=[Region([body])], loc=loop.loc)
+    new = scf.For.build(
+        lower=lower,
+        upper=upper,
+        step=wide.results[0],
+        iter_args=loop.iter_args,
+        result_types=[r.type for r in loop.results],
+        regions=[Region([body])],
+        loc=loop.loc,
+    )
     new.insert_before(loop)
     for old, fresh in zip(loop.results, new.results, strict=True):
         fresh.name = old.name
@@ -157,7 +192,9 @@ def _guarded_copy(loop: Any, at: Value, upper: Value, values: list[Value], body:
     if values:
         else_block.append(scf.Yield(list(values), [], segments=(len(values),), loc=loop.loc))
         regions.append(Region([else_block]))
-    conditional = scf.If.build(condition=guard.results[0], result_types=[v.type for v in values], regions=regions, loc=loop.loc)
+    conditional = scf.If.build(
+        condition=guard.results[0], result_types=[v.type for v in values], regions=regions, loc=loop.loc
+    )
     results = dict(zip(values, conditional.results, strict=True))
     for result in conditional.results:
         if not result.type.text:

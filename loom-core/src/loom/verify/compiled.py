@@ -121,35 +121,77 @@ def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
     if (not spec.segmented and len(op.operands) != expected) or (
         spec.segmented and (op.segments is None or sum(op.segments) != len(op.operands))
     ):
-        return [Diagnostic("STRUCTURE/001", f"'{op.name}' has {len(op.operands)} operands, not {expected}", loc,
-                           {"op_name": op.name, "actual_count": len(op.operands), "expected_count": expected})]
+        return [
+            Diagnostic(
+                "STRUCTURE/001",
+                f"'{op.name}' has {len(op.operands)} operands, not {expected}",
+                loc,
+                {"op_name": op.name, "actual_count": len(op.operands), "expected_count": expected},
+            )
+        ]
     if not any(r.variadic for r in spec.results) and len(op.results) != len(spec.results):
-        return [Diagnostic("STRUCTURE/002", f"'{op.name}' has {len(op.results)} results, not {len(spec.results)}", loc,
-                           {"op_name": op.name, "actual_count": len(op.results), "expected_count": len(spec.results)})]
+        return [
+            Diagnostic(
+                "STRUCTURE/002",
+                f"'{op.name}' has {len(op.results)} results, not {len(spec.results)}",
+                loc,
+                {"op_name": op.name, "actual_count": len(op.results), "expected_count": len(spec.results)},
+            )
+        ]
     for i, operand in enumerate(spec.operands):
         values = op.group(i)
         if (operand.arity == "one" and len(values) != 1) or (operand.arity == "optional" and len(values) > 1):
-            found.append(Diagnostic("STRUCTURE/001", f"'{op.name}' has {len(values)} operands in '{operand.name}'", loc,
-                                    {"op_name": op.name, "actual_count": len(values), "expected_count": 1}))
+            found.append(
+                Diagnostic(
+                    "STRUCTURE/001",
+                    f"'{op.name}' has {len(values)} operands in '{operand.name}'",
+                    loc,
+                    {"op_name": op.name, "actual_count": len(values), "expected_count": 1},
+                )
+            )
         for k, value in enumerate(values):
             if not operand.constraint.accepts(value.type):
                 name = operand.name if operand.arity == "one" else f"{operand.name}[{k}]"
-                found.append(Diagnostic("TYPE/003", f"operand '{name}' of '{op.name}' is {value.type}, but must be {operand.constraint.name}",
-                                        loc, {"operand_name": name, "actual_type": value.type,
-                                              "expected_constraint": operand.constraint.name}))
+                found.append(
+                    Diagnostic(
+                        "TYPE/003",
+                        f"operand '{name}' of '{op.name}' is {value.type}, but must be {operand.constraint.name}",
+                        loc,
+                        {
+                            "operand_name": name,
+                            "actual_type": value.type,
+                            "expected_constraint": operand.constraint.name,
+                        },
+                    )
+                )
     for i, result in enumerate(spec.results):
         for value in op.results[i:] if result.variadic else op.results[i : i + 1]:
             if not result.constraint.accepts(value.type):
-                found.append(Diagnostic("TYPE/004", f"result '{result.name}' of '{op.name}' is {value.type}, but must be {result.constraint.name}",
-                                        loc, {"result_name": result.name, "actual_type": value.type,
-                                              "expected_constraint": result.constraint.name}))
+                found.append(
+                    Diagnostic(
+                        "TYPE/004",
+                        f"result '{result.name}' of '{op.name}' is {value.type}, but must be {result.constraint.name}",
+                        loc,
+                        {
+                            "result_name": result.name,
+                            "actual_type": value.type,
+                            "expected_constraint": result.constraint.name,
+                        },
+                    )
+                )
     if not found:
         for group in spec.same_type:
             found += _same_type_findings(spec, op, group)
     for attribute, stored in zip(spec.attributes, op.attributes, strict=True):
         if attribute.required and stored is None:
-            found.append(Diagnostic("TYPE/005", f"'{op.name}' needs the attribute '{attribute.key}'", loc,
-                                    {"attr_name": attribute.key, "actual_kind": "absent", "expected_kind": attribute.kind.name}))
+            found.append(
+                Diagnostic(
+                    "TYPE/005",
+                    f"'{op.name}' needs the attribute '{attribute.key}'",
+                    loc,
+                    {"attr_name": attribute.key, "actual_kind": "absent", "expected_kind": attribute.kind.name},
+                )
+            )
     found += _region_findings(spec, op)
     if not found and spec.verify is not None:
         found = spec.verify(op) or []
@@ -168,8 +210,14 @@ def _same_type_findings(spec: OpSpec, op: Op, group: tuple[str, ...]) -> list[Di
     for name in group[:-1]:
         type_ = _field(spec, op, name).type
         if type_ != reference and ERROR not in (type_, reference):
-            return [Diagnostic("TYPE/001", f"'{name}' of '{op.name}' has type {type_}, but '{group[-1]}' has {reference}", op.loc,
-                               {"field_a": name, "type_a": type_, "field_b": group[-1], "type_b": reference})]
+            return [
+                Diagnostic(
+                    "TYPE/001",
+                    f"'{name}' of '{op.name}' has type {type_}, but '{group[-1]}' has {reference}",
+                    op.loc,
+                    {"field_a": name, "type_a": type_, "field_b": group[-1], "type_b": reference},
+                )
+            ]
     return []
 
 
@@ -177,15 +225,27 @@ def _region_findings(spec: OpSpec, op: Op) -> list[Diagnostic]:
     found: list[Diagnostic] = []
     least = sum(1 for r in spec.regions if not r.optional and not r.variadic)
     if len(op.regions) < least:
-        return [Diagnostic("STRUCTURE/004", f"'{op.name}' has {len(op.regions)} regions, not {least}", op.loc,
-                           {"op_name": op.name, "actual_count": len(op.regions), "expected_count": least})]
+        return [
+            Diagnostic(
+                "STRUCTURE/004",
+                f"'{op.name}' has {len(op.regions)} regions, not {least}",
+                op.loc,
+                {"op_name": op.name, "actual_count": len(op.regions), "expected_count": least},
+            )
+        ]
     for i, region in enumerate(op.regions):
         declared = spec.regions[min(i, len(spec.regions) - 1)]
         if declared.terminator is None:
             continue
         if declared.single_block and len(region.blocks) != 1:
-            found.append(Diagnostic("STRUCTURE/006", f"region {i} of '{op.name}' has {len(region.blocks)} blocks, not one", op.loc,
-                                    {"op_name": op.name, "region_index": i, "block_count": len(region.blocks)}))
+            found.append(
+                Diagnostic(
+                    "STRUCTURE/006",
+                    f"region {i} of '{op.name}' has {len(region.blocks)} blocks, not one",
+                    op.loc,
+                    {"op_name": op.name, "region_index": i, "block_count": len(region.blocks)},
+                )
+            )
             continue
         for block in region.blocks:
             found += _terminator_findings(op, i, block.first, block.last, declared.terminator)
@@ -194,17 +254,40 @@ def _region_findings(spec: OpSpec, op: Op) -> list[Diagnostic]:
 
 def _terminator_findings(op: Op, index: int, first: Op | None, last: Op | None, expected: str) -> list[Diagnostic]:
     if last is None or "terminator" not in last.spec.traits:
-        return [Diagnostic("STRUCTURE/005", f"a block in region {index} of '{op.name}' lacks a terminator such as '{expected}'",
-                           (last or op).loc, {"op_name": op.name, "region_index": index}, hint=f"end the block with '{expected}'")]
+        return [
+            Diagnostic(
+                "STRUCTURE/005",
+                f"a block in region {index} of '{op.name}' lacks a terminator such as '{expected}'",
+                (last or op).loc,
+                {"op_name": op.name, "region_index": index},
+                hint=f"end the block with '{expected}'",
+            )
+        ]
     if last.name != expected and "branch" not in last.spec.traits:
-        return [Diagnostic("STRUCTURE/018", f"region {index} of '{op.name}' ends in '{last.name}', not '{expected}'", last.loc,
-                           {"op_name": op.name, "region_index": index, "expected_terminator": expected,
-                            "actual_terminator": last.name})]
+        return [
+            Diagnostic(
+                "STRUCTURE/018",
+                f"region {index} of '{op.name}' ends in '{last.name}', not '{expected}'",
+                last.loc,
+                {
+                    "op_name": op.name,
+                    "region_index": index,
+                    "expected_terminator": expected,
+                    "actual_terminator": last.name,
+                },
+            )
+        ]
     inner = first
     while inner is not None and inner is not last:
         if "terminator" in inner.spec.traits:
             assert inner.next is not None
-            return [Diagnostic("STRUCTURE/012", f"'{inner.next.name}' follows the terminator '{inner.name}'", inner.next.loc,
-                               {"op_name": inner.next.name})]
+            return [
+                Diagnostic(
+                    "STRUCTURE/012",
+                    f"'{inner.next.name}' follows the terminator '{inner.name}'",
+                    inner.next.loc,
+                    {"op_name": inner.next.name},
+                )
+            ]
         inner = inner.next
     return []

@@ -144,22 +144,49 @@ class DominanceChecker:
         for i, successor in enumerate(end.successors):
             if successor.parent is not region or successor is region.entry:
                 what = "the entry block" if successor is region.entry else "a block of another region"
-                self.findings.append(Diagnostic("STRUCTURE/024", f"'{end.name}' branches to {what}", end.loc,
-                                                {"op_name": end.name, "successor_index": i}))
+                self.findings.append(
+                    Diagnostic(
+                        "STRUCTURE/024",
+                        f"'{end.name}' branches to {what}",
+                        end.loc,
+                        {"op_name": end.name, "successor_index": i},
+                    )
+                )
                 continue
             payload = end.operands if end.name.endswith(".br") else []
             if len(payload) != len(successor.args):
-                self.findings.append(Diagnostic("STRUCTURE/025", f"'{end.name}' passes {len(payload)} values to a block with {len(successor.args)} arguments",
-                                                end.loc, {"op_name": end.name, "successor_index": i, "actual_count": len(payload),
-                                                          "expected_count": len(successor.args)}))
+                self.findings.append(
+                    Diagnostic(
+                        "STRUCTURE/025",
+                        f"'{end.name}' passes {len(payload)} values to a block with {len(successor.args)} arguments",
+                        end.loc,
+                        {
+                            "op_name": end.name,
+                            "successor_index": i,
+                            "actual_count": len(payload),
+                            "expected_count": len(successor.args),
+                        },
+                    )
+                )
                 continue
             mapping = dict(zip(successor.args, payload, strict=True))
             for j, (value, arg) in enumerate(zip(payload, successor.args, strict=True)):
                 expected = arg.type.substitute(mapping)
                 if value.type != expected and ERROR not in (value.type, expected):
-                    self.findings.append(Diagnostic("STRUCTURE/026", f"'{end.name}' passes {value.type} where the block takes {expected}", end.loc,
-                                                    {"op_name": end.name, "successor_index": i, "argument_index": j,
-                                                     "actual_type": value.type, "expected_type": expected}))
+                    self.findings.append(
+                        Diagnostic(
+                            "STRUCTURE/026",
+                            f"'{end.name}' passes {value.type} where the block takes {expected}",
+                            end.loc,
+                            {
+                                "op_name": end.name,
+                                "successor_index": i,
+                                "argument_index": j,
+                                "actual_type": value.type,
+                                "expected_type": expected,
+                            },
+                        )
+                    )
 
     def _type(self, value: Value, op: Op) -> None:
         for named in value.type.values():
@@ -171,5 +198,12 @@ class DominanceChecker:
         owner = value.owner
         where = owner.loc if isinstance(owner, Op) else None
         related = (Related(f"'%{name}' is defined here", where),) if where is not None else ()
-        self.findings.append(Diagnostic("DOMINANCE/001", f"'%{name}' is used where its definition does not dominate", op.loc,
-                                        {"value_name": name}, related=related))
+        self.findings.append(
+            Diagnostic(
+                "DOMINANCE/001",
+                f"'%{name}' is used where its definition does not dominate",
+                op.loc,
+                {"value_name": name},
+                related=related,
+            )
+        )

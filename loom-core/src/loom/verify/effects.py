@@ -53,12 +53,22 @@ def is_pure_call(op: Op, symbols: dict[str, Op], pending: frozenset[Op] = frozen
 
 def check_purity(op: Any, symbols: dict[str, Op]) -> list[Diagnostic]:
     """A pure function has no effects, and a call marked pure has a pure callee."""
-    if "function" in op.spec.traits and op.attribute("purity") == "pure" and "declaration" not in op.spec.traits \
-            and "low_function" not in op.spec.traits:
+    if (
+        "function" in op.spec.traits
+        and op.attribute("purity") == "pure"
+        and "declaration" not in op.spec.traits
+        and "low_function" not in op.spec.traits
+    ):
         reads, writes, convergent = effect_counts(op, symbols)
         if reads or writes or convergent:
-            return [Diagnostic("STRUCTURE/017", f"'@{op.callee}' is marked pure, but its body has effects", op.loc,
-                               {"op_name": op.name, "read_count": reads, "write_count": writes, "convergent_count": convergent})]
+            return [
+                Diagnostic(
+                    "STRUCTURE/017",
+                    f"'@{op.callee}' is marked pure, but its body has effects",
+                    op.loc,
+                    {"op_name": op.name, "read_count": reads, "write_count": writes, "convergent_count": convergent},
+                )
+            ]
     return []
 
 
@@ -69,8 +79,14 @@ def check_pure_call(op: Any, symbols: dict[str, Op], boundary: str) -> list[Diag
     callee = symbols.get(op.callee)
     if callee is None or is_pure_function(callee, symbols):
         return []
-    return [Diagnostic("STRUCTURE/034", f"the call is marked pure, but '@{op.callee}' is not", op.loc,
-                       {"callee_name": op.callee, "boundary_name": boundary})]
+    return [
+        Diagnostic(
+            "STRUCTURE/034",
+            f"the call is marked pure, but '@{op.callee}' is not",
+            op.loc,
+            {"callee_name": op.callee, "boundary_name": boundary},
+        )
+    ]
 
 
 def check_poison(op: Op) -> list[Diagnostic]:
@@ -81,8 +97,12 @@ def check_poison(op: Op) -> list[Diagnostic]:
         return []
     kind = "observation boundary" if boundary else "effectful operation"
     return [
-        Diagnostic("TYPE/012", f"poison '%{v.name}' reaches '{op.name}'", op.loc,
-                   {"value_name": v.name or "?", "boundary_kind": kind, "op_name": op.name})
+        Diagnostic(
+            "TYPE/012",
+            f"poison '%{v.name}' reaches '{op.name}'",
+            op.loc,
+            {"value_name": v.name or "?", "boundary_kind": kind, "op_name": op.name},
+        )
         for v in op.operands
         if isinstance(v.owner, Op) and "poison" in v.owner.spec.traits
     ]

@@ -37,25 +37,49 @@ def _provider(op: Any, family: Any) -> list[Diagnostic]:
     ):
         if len(mine) != len(theirs):
             code = "STRUCTURE/001" if role == "argument" else "STRUCTURE/002"
-            found.append(Diagnostic(code, f"'@{op.callee}' has {len(mine)} {role}s, its family {len(theirs)}", op.loc,
-                                    {"op_name": op.name, "actual_count": len(mine), "expected_count": len(theirs)}, related=where))
+            found.append(
+                Diagnostic(
+                    code,
+                    f"'@{op.callee}' has {len(mine)} {role}s, its family {len(theirs)}",
+                    op.loc,
+                    {"op_name": op.name, "actual_count": len(mine), "expected_count": len(theirs)},
+                    related=where,
+                )
+            )
             continue
         renaming = dict(zip(family.body.entry.args, op.body.entry.args, strict=False))
         for i, (a, b) in enumerate(zip(mine, theirs, strict=True)):
             expected = b.substitute(renaming)
             if a != expected:
-                found.append(Diagnostic("TYPE/001", f"implementation {role} {i} is {a}, the contract says {expected}", op.loc,
-                                        {"field_a": f"implementation {role}", "type_a": a, "field_b": f"contract {role}",
-                                         "type_b": expected}, related=where))
+                found.append(
+                    Diagnostic(
+                        "TYPE/001",
+                        f"implementation {role} {i} is {a}, the contract says {expected}",
+                        op.loc,
+                        {
+                            "field_a": f"implementation {role}",
+                            "type_a": a,
+                            "field_b": f"contract {role}",
+                            "type_b": expected,
+                        },
+                        related=where,
+                    )
+                )
     return found
 
 
 def _config(op: Any, target: Any) -> list[Diagnostic]:
     if op.results[0].type == target.type:
         return []
-    return [Diagnostic("TYPE/001", f"'@{target.key}' is declared as {target.type}, not {op.results[0].type}", op.loc,
-                       {"field_a": "result", "type_a": op.results[0].type, "field_b": target.key, "type_b": target.type},
-                       related=(Related("declared here", target.loc),))]
+    return [
+        Diagnostic(
+            "TYPE/001",
+            f"'@{target.key}' is declared as {target.type}, not {op.results[0].type}",
+            op.loc,
+            {"field_a": "result", "type_a": op.results[0].type, "field_b": target.key, "type_b": target.type},
+            related=(Related("declared here", target.loc),),
+        )
+    ]
 
 
 FUNCTIONS: Final = ("func.def", "func.decl")
@@ -90,8 +114,15 @@ def check_symbols(module: Module, symbols: dict[str, Op]) -> list[Diagnostic]:
             continue
         first = symbols[name]
         if first is not op:
-            found.append(Diagnostic("SYMBOL/005", f"'@{name}' is defined twice", op.loc, {"symbol_name": name},
-                                    related=(Related("first defined here", first.loc),)))
+            found.append(
+                Diagnostic(
+                    "SYMBOL/005",
+                    f"'@{name}' is defined twice",
+                    op.loc,
+                    {"symbol_name": name},
+                    related=(Related("first defined here", first.loc),),
+                )
+            )
     return found
 
 
@@ -116,10 +147,23 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
 def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic]:
     record = symbols.get(name)
     if record is None:
-        return [Diagnostic("SYMBOL/002", f"target '@{name}' is not in this module", op.loc, {"symbol_name": name},
-                           hint="add the target record or 'target.decl'")]
+        return [
+            Diagnostic(
+                "SYMBOL/002",
+                f"target '@{name}' is not in this module",
+                op.loc,
+                {"symbol_name": name},
+                hint="add the target record or 'target.decl'",
+            )
+        ]
     if "target_record" not in record.spec.traits:
-        return [Diagnostic("SYMBOL/003", f"'@{name}' is a '{record.name}', not a target record", op.loc,
-                           {"symbol_name": name, "actual_kind": record.name, "expected_kind": "target record"},
-                           related=(Related("defined here", record.loc),))]
+        return [
+            Diagnostic(
+                "SYMBOL/003",
+                f"'@{name}' is a '{record.name}', not a target record",
+                op.loc,
+                {"symbol_name": name, "actual_kind": record.name, "expected_kind": "target record"},
+                related=(Related("defined here", record.loc),),
+            )
+        ]
     return []

@@ -25,7 +25,11 @@ def verify_module(module: Module) -> list[Diagnostic]:
     with deep_recursion():
         for op in module.body:
             if not op.spec.traits & MODULE_LEVEL:
-                findings.append(Diagnostic("STRUCTURE/011", f"'{op.name}' cannot stand at module level", op.loc, {"op_name": op.name}))
+                findings.append(
+                    Diagnostic(
+                        "STRUCTURE/011", f"'{op.name}' cannot stand at module level", op.loc, {"op_name": op.name}
+                    )
+                )
                 continue
             findings += _verify_root(op, symbols)
             if len(findings) >= FINDING_LIMIT:
@@ -54,8 +58,12 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             traits = op.spec.traits
             indices = op.spec.attribute_index
             special = (
-                last_name in USES or "target" in indices or "witness" in indices
-                or bool(traits & EFFECTFUL) or "poison_boundary" in traits or "function" in traits
+                last_name in USES
+                or "target" in indices
+                or "witness" in indices
+                or bool(traits & EFFECTFUL)
+                or "poison_boundary" in traits
+                or "function" in traits
             )
         assert check is not None
         found = check(op)

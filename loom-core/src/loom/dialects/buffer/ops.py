@@ -11,8 +11,12 @@ from loom.spec import kinds as k
 from loom.spec import model as s
 
 
-@s.op("buffer.alloca", "<$space> align($alignment) $byte_size : type($result)", traits=("allocates", "unique_identity"),
-      verify=v.alloca)
+@s.op(
+    "buffer.alloca",
+    "<$space> align($alignment) $byte_size : type($result)",
+    traits=("allocates", "unique_identity"),
+    verify=v.alloca,
+)
 class Alloca(Op):
     """A fresh scratch root of a byte extent."""
 
@@ -31,8 +35,12 @@ class Pack(Op):
     results: list[Value] = s.results(c.OFFSET)
 
 
-@s.op("buffer.assume.alignment", " $inputs $<dict minimum_alignment> : type($results)", traits=("pure", "fact_identity"),
-      verify=v.alignment)
+@s.op(
+    "buffer.assume.alignment",
+    " $inputs $<dict minimum_alignment> : type($results)",
+    traits=("pure", "fact_identity"),
+    verify=v.alignment,
+)
 class AssumeAlignment(Op):
     """The base address of each root is a multiple of the alignment."""
 
@@ -41,7 +49,12 @@ class AssumeAlignment(Op):
     results: list[Value] = s.results(c.BUFFER)
 
 
-@s.op("buffer.assume.memory_space", "<$space> $input : type($result)", traits=("pure", "fact_identity"), verify=v.memory_space)
+@s.op(
+    "buffer.assume.memory_space",
+    "<$space> $input : type($result)",
+    traits=("pure", "fact_identity"),
+    verify=v.memory_space,
+)
 class AssumeMemorySpace(Op):
     """The root lies in a memory space."""
 

@@ -27,7 +27,9 @@ def alloca(op: Any) -> list[Diagnostic] | None:
 
 def pack(op: Any) -> list[Diagnostic] | None:
     """One result more than ranges; power-of-two alignments."""
-    found = [out_of_contract(op, "align", a, "a positive power of two") for a in op.alignments if not is_power_of_two(a)]
+    found = [
+        out_of_contract(op, "align", a, "a positive power of two") for a in op.alignments if not is_power_of_two(a)
+    ]
     if len(op.results) != len(op.sizes) + 1:
         found.append(lengths_differ(op, "results", len(op.results), "ranges and a total", len(op.sizes) + 1))
     return found

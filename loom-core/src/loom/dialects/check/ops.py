@@ -33,7 +33,9 @@ class Return(Op):
     """Ends a case."""
 
 
-@s.op("check.benchmark", "<$case>⟦ $symbol⟧⟦ $parameters⟧", traits=("module_record", "symbol", "check"), symbol="symbol")
+@s.op(
+    "check.benchmark", "<$case>⟦ $symbol⟧⟦ $parameters⟧", traits=("module_record", "symbol", "check"), symbol="symbol"
+)
 class Benchmark(Op):
     """Selects assignments of a case for timing."""
 
@@ -59,8 +61,12 @@ class SkipIf(Op):
     reason: str | None = s.optional_attribute(k.STRING)
 
 
-@s.op("check.param.range", " $policy bounds($lower to $upper)⟦ step($step)⟧⟦ name($key)⟧ : type($result)", traits=IN_CASE,
-      verify=v.in_case)
+@s.op(
+    "check.param.range",
+    " $policy bounds($lower to $upper)⟦ step($step)⟧⟦ name($key)⟧ : type($result)",
+    traits=IN_CASE,
+    verify=v.in_case,
+)
 class ParamRange(Op):
     """A parameter over a range."""
 
@@ -99,8 +105,12 @@ class Literal(Op):
     result: Value = s.result(c.SCALAR)
 
 
-@s.op("check.generate.iota", " offset($offset) step($step)⟦ period($period)⟧ : type($result)", traits=("pure", "in_case"),
-      verify=v.generator)
+@s.op(
+    "check.generate.iota",
+    " offset($offset) step($step)⟦ period($period)⟧ : type($result)",
+    traits=("pure", "in_case"),
+    verify=v.generator,
+)
 class Iota(Op):
     """offset + i * step over the row-major element index."""
 
@@ -118,8 +128,12 @@ class Fill(Op):
     result: Value = s.result(DATA)
 
 
-@s.op("check.generate.random.uniform", " seed($seed) range($lower to $upper) : type($result)", traits=("pure", "in_case"),
-      verify=v.generator)
+@s.op(
+    "check.generate.random.uniform",
+    " seed($seed) range($lower to $upper) : type($result)",
+    traits=("pure", "in_case"),
+    verify=v.generator,
+)
 class RandomUniform(Op):
     """Uniform numbers of the documented stream."""
 
@@ -137,7 +151,9 @@ class ReadNpy(Op):
     result: Value = s.result(c.TENSOR)
 
 
-@s.op("check.file.write.npy", " value($value) path($path)⟦ mode($mode)⟧ : type($value)", traits=IN_CASE, verify=v.in_case)
+@s.op(
+    "check.file.write.npy", " value($value) path($path)⟦ mode($mode)⟧ : type($value)", traits=IN_CASE, verify=v.in_case
+)
 class WriteNpy(Op):
     """Writes a tensor below the output directory."""
 
@@ -146,7 +162,12 @@ class WriteNpy(Op):
     mode: str | None = s.optional_attribute(WRITE_MODE)
 
 
-@s.op("check.tensor.view", " $source offset($offset) : type($source) -> type($result)", traits=("pure", "in_case"), verify=v.in_case)
+@s.op(
+    "check.tensor.view",
+    " $source offset($offset) : type($source) -> type($result)",
+    traits=("pure", "in_case"),
+    verify=v.in_case,
+)
 class TensorView(Op):
     """A dense alias of the same storage at a byte offset."""
 
@@ -155,8 +176,12 @@ class TensorView(Op):
     result: Value = s.result(c.TENSOR)
 
 
-@s.op("check.oracle.call", "<$provider>⟦ $facts⟧ callee($callee) inputs($inputs) : (type($inputs)) -> (type($results))",
-      traits=IN_CASE, verify=v.in_case)
+@s.op(
+    "check.oracle.call",
+    "<$provider>⟦ $facts⟧ callee($callee) inputs($inputs) : (type($inputs)) -> (type($results))",
+    traits=IN_CASE,
+    verify=v.in_case,
+)
 class OracleCall(Op):
     """Expected values from an oracle."""
 
@@ -182,12 +207,25 @@ class _Pair(Expectation):
 
 
 for _name, _summary in (("equal", "Element-wise ==."), ("bitwise", "Byte for byte.")):
-    s.define(_Pair, f"check.expect.{_name}", " actual($actual) expected($expected) : type($actual)", traits=IN_CASE,
-             same_type=(("actual", "expected"),), verify=v.in_case, summary=_summary, class_name=f"check.expect.{_name}")
+    s.define(
+        _Pair,
+        f"check.expect.{_name}",
+        " actual($actual) expected($expected) : type($actual)",
+        traits=IN_CASE,
+        same_type=(("actual", "expected"),),
+        verify=v.in_case,
+        summary=_summary,
+        class_name=f"check.expect.{_name}",
+    )
 
 
-@s.op("check.expect.close", " actual($actual) expected($expected) atol($atol) rtol($rtol) nan($nan) : type($actual)", traits=IN_CASE,
-      same_type=(("actual", "expected"),), verify=v.in_case)
+@s.op(
+    "check.expect.close",
+    " actual($actual) expected($expected) atol($atol) rtol($rtol) nan($nan) : type($actual)",
+    traits=IN_CASE,
+    same_type=(("actual", "expected"),),
+    verify=v.in_case,
+)
 class ExpectClose(_Pair):
     """abs(a - e) <= atol + rtol * abs(e), with a NaN policy."""
 
@@ -205,8 +243,13 @@ class ExpectShape(Op):
     static_shape: tuple[int, ...] = s.attribute(k.STATIC_INDICES)
 
 
-@s.op("check.expect", "<$provider> actual($actual) expected($expected)⟦ $facts⟧ : type($actual)", traits=IN_CASE,
-      same_type=(("actual", "expected"),), verify=v.in_case)
+@s.op(
+    "check.expect",
+    "<$provider> actual($actual) expected($expected)⟦ $facts⟧ : type($actual)",
+    traits=IN_CASE,
+    same_type=(("actual", "expected"),),
+    verify=v.in_case,
+)
 class ExpectCustom(_Pair):
     """A comparison by a provider."""
 

@@ -14,9 +14,19 @@ def in_case(op: Op) -> list[Diagnostic] | None:
     """Stands in a check case or scenario."""
     if any(a.name in ("check.case", "check.scenario") for a in op.ancestors()):
         return None
-    return [Diagnostic("STRUCTURE/029", f"'{op.name}' stands only in a 'check.case'", op.loc,
-                       {"op_name": op.name, "constraint_kind": "ancestor", "ancestor_name": "check.case",
-                        "actual_ancestor": op.parent_op.name if op.parent_op else "module"})]
+    return [
+        Diagnostic(
+            "STRUCTURE/029",
+            f"'{op.name}' stands only in a 'check.case'",
+            op.loc,
+            {
+                "op_name": op.name,
+                "constraint_kind": "ancestor",
+                "ancestor_name": "check.case",
+                "actual_ancestor": op.parent_op.name if op.parent_op else "module",
+            },
+        )
+    ]
 
 
 def literal_kind(op: Any, name: str, value: object, type_: Any) -> list[Diagnostic]:
@@ -33,7 +43,11 @@ def literal_kind(op: Any, name: str, value: object, type_: Any) -> list[Diagnost
     if ok:
         return []
     actual = "bool" if isinstance(value, bool) else "float" if isinstance(value, float) else "integer"
-    return [wrong_kind(op, name, actual, expected, f"write '{value}.0'" if expected == "float" and actual == "integer" else None)]
+    return [
+        wrong_kind(
+            op, name, actual, expected, f"write '{value}.0'" if expected == "float" and actual == "integer" else None
+        )
+    ]
 
 
 def literal(op: Any) -> list[Diagnostic] | None:

@@ -28,24 +28,37 @@ class _Program(Op):
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
 
 
-@s.op("command.program.def", _HEAD + " $<body body>", traits=("symbol", "isolated", "command_program"), symbol="callee",
-      verify=v.program)
+@s.op(
+    "command.program.def",
+    _HEAD + " $<body body>",
+    traits=("symbol", "isolated", "command_program"),
+    symbol="callee",
+    verify=v.program,
+)
 class ProgramDef(_Program):
     """A reusable submission: specialization arguments shape it, bindings stay replaceable."""
 
     body: Region = s.region("command.return")
 
 
-@s.op("command.program.decl", _HEAD, traits=("symbol", "isolated", "command_program", "declaration"), symbol="callee",
-      verify=v.program)
+@s.op(
+    "command.program.decl",
+    _HEAD,
+    traits=("symbol", "isolated", "command_program", "declaration"),
+    symbol="callee",
+    verify=v.program,
+)
 class ProgramDecl(_Program):
     """The contract of a command program defined elsewhere."""
 
     body: Region = s.region(None)
 
 
-@s.op("command.program.launch", " $callee⟦[$specializations]⟧($args) : ⟦[type($specializations)]⟧(type($args))",
-      traits=("unknown_effects", "command"))
+@s.op(
+    "command.program.launch",
+    " $callee⟦[$specializations]⟧($args) : ⟦[type($specializations)]⟧(type($args))",
+    traits=("unknown_effects", "command"),
+)
 class ProgramLaunch(Op):
     """Inlines the schedule of another program."""
 

@@ -12,8 +12,12 @@ from loom.ir.types import BUFFER, ERROR
 def program(op: Any) -> list[Diagnostic] | None:
     """Bindings are buffers."""
     return [
-        Diagnostic("TYPE/014", f"binding %{arg.name} must be a buffer, not {arg.type}", op.loc,
-                   {"argument_name": arg.name, "actual_type": arg.type, "expected_constraint": "buffer"})
+        Diagnostic(
+            "TYPE/014",
+            f"binding %{arg.name} must be a buffer, not {arg.type}",
+            op.loc,
+            {"argument_name": arg.name, "actual_type": arg.type, "expected_constraint": "buffer"},
+        )
         for arg in op.body.entry.args[op.specialization_count :]
         if arg.type is not BUFFER and arg.type is not ERROR
     ]
@@ -22,4 +26,6 @@ def program(op: Any) -> list[Diagnostic] | None:
 def parameter(op: Any) -> list[Diagnostic] | None:
     """One index per ``{}`` of the key."""
     holes = op.key.count("{}")
-    return None if holes == len(op.indices) else [lengths_differ(op, "indices", len(op.indices), "'{}' in the key", holes)]
+    return (
+        None if holes == len(op.indices) else [lengths_differ(op, "indices", len(op.indices), "'{}' in the key", holes)]
+    )

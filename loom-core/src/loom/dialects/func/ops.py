@@ -30,9 +30,16 @@ class FunctionLike(Op):
     body: Region
 
 
-@s.op("func.def", "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧" + TARGET + ABI
-      + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs> $<body body>",
-      traits=("symbol", "isolated", "function"), symbol="callee", verify=v.function)
+@s.op(
+    "func.def",
+    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧"
+    + TARGET
+    + ABI
+    + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs> $<body body>",
+    traits=("symbol", "isolated", "function"),
+    symbol="callee",
+    verify=v.function,
+)
 class Def(FunctionLike):
     """A function: symbol, signature and body."""
 
@@ -53,9 +60,17 @@ class Def(FunctionLike):
     body: Region = s.region("func.return", single_block=False)
 
 
-@s.op("func.decl", "⟦ $visibility⟧⟦ $retain⟧⟦ import($import_module⟦, $import_symbol⟧)⟧⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧"
-      + TARGET + ABI + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs>",
-      traits=("symbol", "isolated", "function", "declaration"), symbol="callee", verify=v.function)
+@s.op(
+    "func.decl",
+    "⟦ $visibility⟧⟦ $retain⟧⟦ import($import_module⟦, $import_symbol⟧)⟧"
+    + "⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧"
+    + TARGET
+    + ABI
+    + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs>",
+    traits=("symbol", "isolated", "function", "declaration"),
+    symbol="callee",
+    verify=v.function,
+)
 class Decl(FunctionLike):
     """The contract of a function defined elsewhere."""
 
@@ -78,8 +93,12 @@ class Decl(FunctionLike):
     body: Region = s.region(None, single_block=False)
 
 
-@s.op("func.call", "⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
-      traits=("unknown_effects", "call"), verify=v.call)
+@s.op(
+    "func.call",
+    "⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
+    traits=("unknown_effects", "call"),
+    verify=v.call,
+)
 class Call(Op):
     """Calls one exact function."""
 

@@ -34,6 +34,7 @@ INDEX_BINARY: Final = {
     "rotli": (PURE, "Rotate left in 64 bits."),
     "rotri": (PURE, "Rotate right in 64 bits."),
 }
+INDEX_TERNARY: Final = {"madd": (PURE, "a * b + c.")}
 INDEX_UNARY: Final = {
     "ctlzi": (PURE, "Leading zero bits of 64."),
     "cttzi": (PURE, "Trailing zero bits; 64 for 0."),
@@ -43,7 +44,7 @@ INDEX_UNARY: Final = {
 arithmetic("index", ADDRESS_BINARY, Binary, BINARY, c.ADDRESS, None)
 arithmetic("index", INDEX_BINARY, Binary, BINARY, c.INDEX, None)
 arithmetic("index", INDEX_UNARY, Unary, UNARY, c.INDEX, None)
-arithmetic("index", {"madd": (PURE, "a * b + c.")}, Ternary, TERNARY, c.INDEX, None)
+arithmetic("index", INDEX_TERNARY, Ternary, TERNARY, c.INDEX, None)
 
 
 @s.op("index.constant", " $value : type($result)", traits=("pure", "constant"), verify=v.constant)
@@ -62,8 +63,12 @@ class Cast(Op):
     result: Value = s.result(c.INTEGER_OR_ADDRESS)
 
 
-@s.op("index.assume", " $inputs $<predicates mentioned predicates> : type($results)",
-      traits=("pure", "fact_identity"), verify=assume)
+@s.op(
+    "index.assume",
+    " $inputs $<predicates mentioned predicates> : type($results)",
+    traits=("pure", "fact_identity"),
+    verify=assume,
+)
 class Assume(Op):
     """Result i is value i with the stated facts; false facts make the program invalid."""
 

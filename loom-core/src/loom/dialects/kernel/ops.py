@@ -26,8 +26,13 @@ class _Kernel(Op):
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
 
 
-@s.op("kernel.def", _HEAD + "$<args config> $<body config> launch$<args body>$<where body predicates> $<body body>",
-      traits=("symbol", "isolated", "kernel"), symbol="callee", verify=v.kernel)
+@s.op(
+    "kernel.def",
+    _HEAD + "$<args config> $<body config> launch$<args body>$<where body predicates> $<body body>",
+    traits=("symbol", "isolated", "kernel"),
+    symbol="callee",
+    verify=v.kernel,
+)
 class Def(_Kernel):
     """A dispatchable entry: a pure launch configuration over workload values and a device body."""
 
@@ -35,8 +40,12 @@ class Def(_Kernel):
     body: Region = s.region("kernel.return", single_block=False)
 
 
-@s.op("kernel.decl", _HEAD + "$<args config> launch$<args body>$<where body predicates>",
-      traits=("symbol", "isolated", "kernel", "declaration"), symbol="callee")
+@s.op(
+    "kernel.decl",
+    _HEAD + "$<args config> launch$<args body>$<where body predicates>",
+    traits=("symbol", "isolated", "kernel", "declaration"),
+    symbol="callee",
+)
 class Decl(_Kernel):
     """Workload signature and device contract of a kernel defined elsewhere."""
 
@@ -44,8 +53,11 @@ class Decl(_Kernel):
     body: Region = s.region(None)
 
 
-@s.op("kernel.launch.config", " workgroups($count_x, $count_y, $count_z) workgroup_size($size_x, $size_y, $size_z)"
-      " : type($count_x)", traits=("terminator",))
+@s.op(
+    "kernel.launch.config",
+    " workgroups($count_x, $count_y, $count_z) workgroup_size($size_x, $size_y, $size_z) : type($count_x)",
+    traits=("terminator",),
+)
 class LaunchConfig(Op):
     """Counts of workgroups and the size of one."""
 
@@ -62,8 +74,12 @@ class Return(Op):
     """Ends the invocation."""
 
 
-@s.op("kernel.launch", " $callee⟦[$workload]⟧($args) : ⟦[type($workload)]⟧(type($args))", traits=("unknown_effects", "command"),
-      verify=v.launch)
+@s.op(
+    "kernel.launch",
+    " $callee⟦[$workload]⟧($args) : ⟦[type($workload)]⟧(type($args))",
+    traits=("unknown_effects", "command"),
+    verify=v.launch,
+)
 class Launch(Op):
     """Evaluates the launch configuration for the workload and runs the grid with the device arguments."""
 
@@ -72,8 +88,11 @@ class Launch(Op):
     args: list[Value] = s.operands(c.ANY)
 
 
-@s.op("kernel.dispatch", " $callee[$counts]($args)⟦ workgroup_size($sizes)⟧ : [type($counts)](type($args))",
-      traits=("unknown_effects", "command"))
+@s.op(
+    "kernel.dispatch",
+    " $callee[$counts]($args)⟦ workgroup_size($sizes)⟧ : [type($counts)](type($args))",
+    traits=("unknown_effects", "command"),
+)
 class Dispatch(Op):
     """Runs an entry with explicit counts."""
 
@@ -113,15 +132,33 @@ QUERIES: Final = {
 }
 
 for _name, _summary in AXIS_QUERIES.items():
-    s.define(AxisQuery, f"kernel.{_name}", "<$axis> : type($result)", traits=("pure", "device_only"), summary=_summary,
-             class_name=f"kernel.{_name}", verify=v.device_only)
+    s.define(
+        AxisQuery,
+        f"kernel.{_name}",
+        "<$axis> : type($result)",
+        traits=("pure", "device_only"),
+        summary=_summary,
+        class_name=f"kernel.{_name}",
+        verify=v.device_only,
+    )
 for _name, _summary in QUERIES.items():
-    s.define(Query, f"kernel.{_name}", " : type($result)", traits=("pure", "device_only"), summary=_summary,
-             class_name=f"kernel.{_name}", verify=v.device_only)
+    s.define(
+        Query,
+        f"kernel.{_name}",
+        " : type($result)",
+        traits=("pure", "device_only"),
+        summary=_summary,
+        class_name=f"kernel.{_name}",
+        verify=v.device_only,
+    )
 
 
-@s.op("kernel.barrier", "<$space> scope($scope) ordering($ordering)", traits=("convergent", "unknown_effects", "fence"),
-      verify=v.barrier)
+@s.op(
+    "kernel.barrier",
+    "<$space> scope($scope) ordering($ordering)",
+    traits=("convergent", "unknown_effects", "fence"),
+    verify=v.barrier,
+)
 class Barrier(Op):
     """A rendezvous of the scope's invocations plus a fence of the named space."""
 

@@ -22,15 +22,35 @@ def kernel(op: Any) -> list[Diagnostic] | None:
     if op.linkage is not None and op.export_symbol is None:
         found.append(out_of_contract(op, "export", "absent", "given together with 'linkage'"))
     for arg in op.body.entry.args:
-        if arg.type not in ALL_SCALARS and arg.type is not BUFFER and not is_view(arg.type) and not is_vector(arg.type) \
-                and arg.type is not ERROR:
-            found.append(Diagnostic("TYPE/014", f"device argument %{arg.name} cannot be {arg.type}", op.loc,
-                                    {"argument_name": arg.name, "actual_type": arg.type,
-                                     "expected_constraint": "buffer, scalar, view or vector"}))
+        if (
+            arg.type not in ALL_SCALARS
+            and arg.type is not BUFFER
+            and not is_view(arg.type)
+            and not is_vector(arg.type)
+            and arg.type is not ERROR
+        ):
+            found.append(
+                Diagnostic(
+                    "TYPE/014",
+                    f"device argument %{arg.name} cannot be {arg.type}",
+                    op.loc,
+                    {
+                        "argument_name": arg.name,
+                        "actual_type": arg.type,
+                        "expected_constraint": "buffer, scalar, view or vector",
+                    },
+                )
+            )
     for inner in op.config.ops():
         if not inner.spec.traits & {"pure", "terminator", "region_effects"} and "call" not in inner.spec.traits:
-            found.append(Diagnostic("STRUCTURE/017", f"'{inner.name}' in the launch configuration, which must be pure", inner.loc,
-                                    {"op_name": inner.name, "read_count": 0, "write_count": 1, "convergent_count": 0}))
+            found.append(
+                Diagnostic(
+                    "STRUCTURE/017",
+                    f"'{inner.name}' in the launch configuration, which must be pure",
+                    inner.loc,
+                    {"op_name": inner.name, "read_count": 0, "write_count": 1, "convergent_count": 0},
+                )
+            )
     return found
 
 
@@ -47,9 +67,19 @@ def device_only(op: Op) -> list[Diagnostic] | None:
             return None
         if ancestor.name in ("func.def", "template.def") and ancestor.attribute("cc") != "host":
             return None
-    return [Diagnostic("STRUCTURE/029", f"'{op.name}' needs a kernel body or a device function around it", op.loc,
-                       {"op_name": op.name, "constraint_kind": "ancestor", "ancestor_name": "kernel.def",
-                        "actual_ancestor": op.parent_op.name if op.parent_op else "module"})]
+    return [
+        Diagnostic(
+            "STRUCTURE/029",
+            f"'{op.name}' needs a kernel body or a device function around it",
+            op.loc,
+            {
+                "op_name": op.name,
+                "constraint_kind": "ancestor",
+                "ancestor_name": "kernel.def",
+                "actual_ancestor": op.parent_op.name if op.parent_op else "module",
+            },
+        )
+    ]
 
 
 def barrier(op: Any) -> list[Diagnostic] | None:
@@ -68,9 +98,19 @@ def launch(op: Any) -> list[Diagnostic] | None:
     """Launching happens outside kernels."""
     for ancestor in op.ancestors():
         if ancestor.name == "kernel.def":
-            return [Diagnostic("STRUCTURE/029", "a kernel cannot launch a kernel", op.loc,
-                               {"op_name": op.name, "constraint_kind": "no_ancestor", "ancestor_name": "kernel.def",
-                                "actual_ancestor": "kernel.def"})]
+            return [
+                Diagnostic(
+                    "STRUCTURE/029",
+                    "a kernel cannot launch a kernel",
+                    op.loc,
+                    {
+                        "op_name": op.name,
+                        "constraint_kind": "no_ancestor",
+                        "ancestor_name": "kernel.def",
+                        "actual_ancestor": "kernel.def",
+                    },
+                )
+            ]
     return None
 
 
@@ -88,15 +128,32 @@ def check_launch(op: Any, target: Any) -> list[Diagnostic]:
     workload, args = target.config.entry.args, target.body.entry.args
     for field, actual, declared in (("workload", op.workload, workload), ("args", op.args, args)):
         if len(actual) != len(declared):
-            found.append(Diagnostic("STRUCTURE/001", f"'@{target.callee}' takes {len(declared)} {field} values, not {len(actual)}", op.loc,
-                                    {"op_name": op.name, "actual_count": len(actual), "expected_count": len(declared)},
-                                    related=where))
+            found.append(
+                Diagnostic(
+                    "STRUCTURE/001",
+                    f"'@{target.callee}' takes {len(declared)} {field} values, not {len(actual)}",
+                    op.loc,
+                    {"op_name": op.name, "actual_count": len(actual), "expected_count": len(declared)},
+                    related=where,
+                )
+            )
             continue
         mapping: dict[Value, Value] = dict(zip(declared, actual, strict=True))
         for i, (value, parameter) in enumerate(zip(actual, declared, strict=True)):
             expected = parameter.type.substitute(mapping)
             if not argument_matches(value.type, expected):
-                found.append(Diagnostic("TYPE/001", f"{field}[{i}] has type {value.type}, but '@{target.callee}' declares {expected}",
-                                        op.loc, {"field_a": f"{field}[{i}]", "type_a": value.type, "field_b": target.callee,
-                                                 "type_b": expected}, related=where))
+                found.append(
+                    Diagnostic(
+                        "TYPE/001",
+                        f"{field}[{i}] has type {value.type}, but '@{target.callee}' declares {expected}",
+                        op.loc,
+                        {
+                            "field_a": f"{field}[{i}]",
+                            "type_a": value.type,
+                            "field_b": target.callee,
+                            "type_b": expected,
+                        },
+                        related=where,
+                    )
+                )
     return found

@@ -15,11 +15,15 @@ from loom.spec import model as s
 
 ALLOCATION: Final = k.enum("allocation mode", {"virtual": 1, "assigned": 2, "fixed": 3})
 SCHEDULE: Final = k.enum("schedule mode", {"free": 1, "constrained": 2, "locked": 3, "phased": 4})
-RESOURCE: Final = k.enum("resource kind", {"native_pointer": 1, "vm_state": 2, "vm_import": 3, "hal_binding": 4, "command_input": 5})
+RESOURCE: Final = k.enum(
+    "resource kind", {"native_pointer": 1, "vm_state": 2, "vm_import": 3, "hal_binding": 4, "command_input": 5}
+)
 
 _MODES: Final = "⟦ allocation($allocation)⟧⟦ schedule($schedule)⟧ target<$contract>⟦($witness)⟧"
-_FUNC: Final = ("⟦ abi($abi⟦, $abi_attrs⟧)⟧⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol⟦, $export_attrs⟧)⟧"
-                " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs>")
+_FUNC: Final = (
+    "⟦ abi($abi⟦, $abi_attrs⟧)⟧⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol⟦, $export_attrs⟧)⟧"
+    " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs>"
+)
 
 
 class LowFunction(Op):
@@ -56,26 +60,40 @@ class _LowFunc(LowFunction):
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
 
 
-@s.op("low.func.def", "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧" + _MODES + _FUNC + " $<low_body body contract>",
-      traits=("symbol", "isolated", "function", "low_function"), symbol="callee", verify=v.low_function)
+@s.op(
+    "low.func.def",
+    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧" + _MODES + _FUNC + " $<low_body body contract>",
+    traits=("symbol", "isolated", "function", "low_function"),
+    symbol="callee",
+    verify=v.low_function,
+)
 class FuncDef(_LowFunc):
     """A function in target registers."""
 
     body: Region = s.region("low.return", single_block=False)
 
 
-@s.op("low.func.decl", "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧" + _MODES + _FUNC,
-      traits=("symbol", "isolated", "function", "low_function", "declaration"), symbol="callee")
+@s.op(
+    "low.func.decl",
+    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧" + _MODES + _FUNC,
+    traits=("symbol", "isolated", "function", "low_function", "declaration"),
+    symbol="callee",
+)
 class FuncDecl(_LowFunc):
     """The contract of a Low function defined elsewhere."""
 
     body: Region = s.region(None)
 
 
-@s.op("low.kernel.def", "⟦ $retain⟧" + _MODES + "⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol)⟧⟦ linkage($linkage)⟧"
-      "⟦ workgroup_size($size_x, $size_y, $size_z)⟧⟦ workgroup_count($count_x, $count_y, $count_z)⟧"
-      " $callee$<args body>$<where body predicates> $<low_body body contract>",
-      traits=("symbol", "isolated", "low_function", "low_kernel"), symbol="callee", verify=v.low_function)
+@s.op(
+    "low.kernel.def",
+    "⟦ $retain⟧" + _MODES + "⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol)⟧⟦ linkage($linkage)⟧"
+    "⟦ workgroup_size($size_x, $size_y, $size_z)⟧⟦ workgroup_count($count_x, $count_y, $count_z)⟧"
+    " $callee$<args body>$<where body predicates> $<low_body body contract>",
+    traits=("symbol", "isolated", "low_function", "low_kernel"),
+    symbol="callee",
+    verify=v.low_function,
+)
 class KernelDef(LowFunction):
     """A kernel in target registers."""
 
@@ -151,8 +169,12 @@ class Concat(Op):
     result: Value = s.result(c.REG)
 
 
-@s.op("low.assume", " $input $<predicates mentioned predicates> : type($result)", traits=("pure", "fact_identity", "low"),
-      same_type=(("input", "result"),))
+@s.op(
+    "low.assume",
+    " $input $<predicates mentioned predicates> : type($result)",
+    traits=("pure", "fact_identity", "low"),
+    same_type=(("input", "result"),),
+)
 class Assume(Op):
     """The same register with facts."""
 
@@ -228,12 +250,22 @@ for _name, _summary in (
     ("phase", "Starts the next phase of the innermost scope."),
     ("end", "Closes the innermost explicit scope."),
 ):
-    s.define(type("ScheduleControl", (Op,), {"__slots__": (), "__module__": __name__}), f"low.schedule.{_name}", "",
-             traits=("hint", "low", "schedule_control"), summary=_summary, verify=v.schedule_control, class_name=f"low.schedule.{_name}")
+    s.define(
+        type("ScheduleControl", (Op,), {"__slots__": (), "__module__": __name__}),
+        f"low.schedule.{_name}",
+        "",
+        traits=("hint", "low", "schedule_control"),
+        summary=_summary,
+        verify=v.schedule_control,
+        class_name=f"low.schedule.{_name}",
+    )
 
 
-@s.op("low.func.call", "⟦ $purity⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
-      traits=("unknown_effects", "call", "low"))
+@s.op(
+    "low.func.call",
+    "⟦ $purity⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
+    traits=("unknown_effects", "call", "low"),
+)
 class Call(Op):
     """Calls a Low function of the same contract."""
 
@@ -245,8 +277,11 @@ class Call(Op):
     results: list[Value] = s.results(c.REG)
 
 
-@s.op("low.invoke", "⟦ $purity⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
-      traits=("unknown_effects", "call"))
+@s.op(
+    "low.invoke",
+    "⟦ $purity⟧⟦ $inline_policy⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
+    traits=("unknown_effects", "call"),
+)
 class Invoke(Op):
     """Delegates part of a source function to an authored Low function; types stay source types."""
 

@@ -17,8 +17,14 @@ def low_function(op: Any) -> list[Diagnostic] | None:
         types += [(f"result {i}", r.type) for i, r in enumerate(op.result_specs)]
     for name, type_ in types:
         if not isinstance(type_, RegType | StorageType) and type_ is not ERROR:
-            found.append(Diagnostic("TYPE/014", f"{name} of a Low function must be a register, not {type_}", op.loc,
-                                    {"argument_name": name, "actual_type": type_, "expected_constraint": "register"}))
+            found.append(
+                Diagnostic(
+                    "TYPE/014",
+                    f"{name} of a Low function must be a register, not {type_}",
+                    op.loc,
+                    {"argument_name": name, "actual_type": type_, "expected_constraint": "register"},
+                )
+            )
     return found
 
 
@@ -28,8 +34,14 @@ def slice_(op: Any) -> list[Diagnostic] | None:
     if ERROR in (source, result):
         return None
     if source.reg_class != result.reg_class or op.offset < 0 or op.offset + result.count > source.count:
-        return [Diagnostic("TYPE/004", f"{result} is no part of {source} at unit {op.offset}", op.loc,
-                           {"result_name": "result", "actual_type": result, "expected_constraint": f"units of {source}"})]
+        return [
+            Diagnostic(
+                "TYPE/004",
+                f"{result} is no part of {source} at unit {op.offset}",
+                op.loc,
+                {"result_name": "result", "actual_type": result, "expected_constraint": f"units of {source}"},
+            )
+        ]
     return None
 
 
@@ -40,8 +52,14 @@ def concat(op: Any) -> list[Diagnostic] | None:
     if ERROR in (result, *parts):
         return None
     if any(p.reg_class != result.reg_class for p in parts) or sum(p.count for p in parts) != result.count:
-        return [Diagnostic("TYPE/004", f"{', '.join(map(str, parts))} do not make {result}", op.loc,
-                           {"result_name": "result", "actual_type": result, "expected_constraint": "the sum of the parts"})]
+        return [
+            Diagnostic(
+                "TYPE/004",
+                f"{', '.join(map(str, parts))} do not make {result}",
+                op.loc,
+                {"result_name": "result", "actual_type": result, "expected_constraint": "the sum of the parts"},
+            )
+        ]
     return None
 
 
@@ -53,8 +71,14 @@ def live_in(op: Any) -> list[Diagnostic] | None:
         before = before.prev
     if before is None and block.parent.blocks[0] is block:
         return None
-    return [Diagnostic("STRUCTURE/030", "'low.live_in' stands at the start of the entry block", op.loc,
-                       {"op_name": op.name, "placement": "before", "reference_name": before.name if before else "entry"})]
+    return [
+        Diagnostic(
+            "STRUCTURE/030",
+            "'low.live_in' stands at the start of the entry block",
+            op.loc,
+            {"op_name": op.name, "placement": "before", "reference_name": before.name if before else "entry"},
+        )
+    ]
 
 
 def schedule_control(op: Op) -> list[Diagnostic] | None:
@@ -62,6 +86,16 @@ def schedule_control(op: Op) -> list[Diagnostic] | None:
     parent = op.parent_op
     if parent is None or "low_function" in parent.spec.traits:
         return None
-    return [Diagnostic("STRUCTURE/029", f"'{op.name}' stands only in the blocks of a Low function's body", op.loc,
-                       {"op_name": op.name, "constraint_kind": "parent", "ancestor_name": "low.func.def",
-                        "actual_ancestor": parent.name})]
+    return [
+        Diagnostic(
+            "STRUCTURE/029",
+            f"'{op.name}' stands only in the blocks of a Low function's body",
+            op.loc,
+            {
+                "op_name": op.name,
+                "constraint_kind": "parent",
+                "ancestor_name": "low.func.def",
+                "actual_ancestor": parent.name,
+            },
+        )
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from loom.dialects import words as w
@@ -58,15 +59,28 @@ def _shape(base: type[Op], operands: tuple[str, ...], constraint: Constraint, fl
     return type(base.__name__, (base,), fields)
 
 
-def arithmetic(dialect: str, table: dict[str, tuple[tuple[str, ...], str]], base: type[Op],
-               operands: tuple[str, ...], constraint: Constraint, flags: k.FlagsKind | None) -> None:
+def arithmetic(
+    dialect: str,
+    table: Mapping[str, tuple[tuple[str, ...], str]],
+    base: type[Op],
+    operands: tuple[str, ...],
+    constraint: Constraint,
+    flags: k.FlagsKind | None,
+) -> None:
     """Declare a family of ops of one shape: name -> (traits, meaning)."""
     shape = _shape(base, operands, constraint, flags)
     glued = "⟦<$flags>⟧" if flags is not None else ""
     text = f"{glued} {', '.join('$' + o for o in operands)} : type($result)"
     for name, (traits, summary) in table.items():
-        s.define(shape, f"{dialect}.{name}", text, traits=traits, summary=summary,
-                 same_type=((*operands, "result"),), class_name=f"{dialect}.{name}")
+        s.define(
+            shape,
+            f"{dialect}.{name}",
+            text,
+            traits=traits,
+            summary=summary,
+            same_type=((*operands, "result"),),
+            class_name=f"{dialect}.{name}",
+        )
 
 
 UNARY: Final = ("input",)
@@ -178,8 +192,12 @@ class Constant(Op):
     result: Value = s.result(c.PAYLOAD)
 
 
-@s.op("scalar.assume", " $inputs $<predicates mentioned predicates> : type($results)",
-      traits=("pure", "fact_identity"), verify=v.assume)
+@s.op(
+    "scalar.assume",
+    " $inputs $<predicates mentioned predicates> : type($results)",
+    traits=("pure", "fact_identity"),
+    verify=v.assume,
+)
 class Assume(Op):
     """Result i is value i with the stated facts; false facts make the program invalid."""
 
@@ -196,8 +214,12 @@ class Poison(Op):
     result: Value = s.result(c.PAYLOAD)
 
 
-@s.op("scalar.clampf", "<$mode⟦, $flags⟧> $value, $lower, $upper : type($result)", traits=PURE,
-      same_type=(("value", "lower", "upper", "result"),))
+@s.op(
+    "scalar.clampf",
+    "<$mode⟦, $flags⟧> $value, $lower, $upper : type($result)",
+    traits=PURE,
+    same_type=(("value", "lower", "upper", "result"),),
+)
 class ClampF(Op):
     """Clamp between two bounds; the mode says how NaN behaves."""
 
@@ -209,8 +231,13 @@ class ClampF(Op):
     result: Value = s.result(c.FLOAT, same_type_as="value")
 
 
-@s.op("scalar.geluf", "<$variant⟦, $flags⟧> $input⟦ $<dict scale>⟧ : type($result)", traits=PURE,
-      same_type=(("input", "result"),), verify=v.gelu)
+@s.op(
+    "scalar.geluf",
+    "<$variant⟦, $flags⟧> $input⟦ $<dict scale>⟧ : type($result)",
+    traits=PURE,
+    same_type=(("input", "result"),),
+    verify=v.gelu,
+)
 class GeluF(Op):
     """Gaussian error linear unit in one of three variants."""
 
@@ -255,7 +282,9 @@ for _name, _summary in (
     ("isinff", "Whether the value is an infinity."),
     ("isfinitef", "Whether the value is neither NaN nor infinite."),
 ):
-    s.define(Test, f"scalar.{_name}", " $input : type($input)", traits=PURE, summary=_summary, class_name=f"scalar.{_name}")
+    s.define(
+        Test, f"scalar.{_name}", " $input : type($input)", traits=PURE, summary=_summary, class_name=f"scalar.{_name}"
+    )
 
 
 class Conversion(Op):
@@ -280,11 +309,25 @@ CONVERSIONS: Final = {
 }
 
 for _name, (_from, _to, _verify, _summary) in CONVERSIONS.items():
-    _base = type("Conversion", (Conversion,), {
-        "__slots__": (), "__module__": __name__, "input": s.operand(_from), "result": s.result(_to),
-    })
-    s.define(_base, f"scalar.{_name}", " $input : type($input) to type($result)", traits=PURE, verify=_verify,
-             summary=_summary, class_name=f"scalar.{_name}")
+    _base = type(
+        "Conversion",
+        (Conversion,),
+        {
+            "__slots__": (),
+            "__module__": __name__,
+            "input": s.operand(_from),
+            "result": s.result(_to),
+        },
+    )
+    s.define(
+        _base,
+        f"scalar.{_name}",
+        " $input : type($input) to type($result)",
+        traits=PURE,
+        verify=_verify,
+        summary=_summary,
+        class_name=f"scalar.{_name}",
+    )
 
 
 class BitfieldExtract(Op):
@@ -298,5 +341,12 @@ class BitfieldExtract(Op):
 
 
 for _name, _summary in (("extractu", "Bit field, zero-extended."), ("extracts", "Bit field, sign-extended.")):
-    s.define(BitfieldExtract, f"scalar.bitfield.{_name}", " $source $<dict offset width> : type($source) -> type($result)",
-             traits=PURE, verify=v.bitfield, summary=_summary, class_name=f"scalar.bitfield.{_name}")
+    s.define(
+        BitfieldExtract,
+        f"scalar.bitfield.{_name}",
+        " $source $<dict offset width> : type($source) -> type($result)",
+        traits=PURE,
+        verify=v.bitfield,
+        summary=_summary,
+        class_name=f"scalar.bitfield.{_name}",
+    )

@@ -19,7 +19,12 @@ class Yield(Op):
     values: list[Value] = s.operands(c.ANY)
 
 
-@s.op("scf.condition", " $condition⟦, $values⟧ : type($condition)⟦, type($values)⟧", traits=("terminator",), verify=v.condition)
+@s.op(
+    "scf.condition",
+    " $condition⟦, $values⟧ : type($condition)⟦, type($values)⟧",
+    traits=("terminator",),
+    verify=v.condition,
+)
 class Condition(Op):
     """Ends the first region of a while loop: whether to go on, and the values to hand on."""
 
@@ -27,8 +32,12 @@ class Condition(Op):
     values: list[Value] = s.operands(c.ANY)
 
 
-@s.op("scf.if", " $condition⟦ -> (type($results))⟧ $then_region⟦ else $else_region⟧",
-      traits=("source_structure", "region_effects"), verify=v.conditional)
+@s.op(
+    "scf.if",
+    " $condition⟦ -> (type($results))⟧ $then_region⟦ else $else_region⟧",
+    traits=("source_structure", "region_effects"),
+    verify=v.conditional,
+)
 class If(Op):
     """Runs one of two regions; results are what that region yields."""
 
@@ -38,9 +47,14 @@ class If(Op):
     else_region: Region | None = s.region("scf.yield", implicit=True, optional=True)
 
 
-@s.op("scf.for", " $<for_header>⟦ -> (type($results))⟧⟦ pipeline($pipeline_depth)⟧⟦ unroll($unroll_factor)⟧⟦ $unroll_policy⟧"
-      "⟦ schedule($unroll_schedule)⟧ $<for_body body>", traits=("source_structure", "region_effects"),
-      same_type=(("lower", "upper", "step"),), verify=v.counted_loop)
+@s.op(
+    "scf.for",
+    " $<for_header>⟦ -> (type($results))⟧⟦ pipeline($pipeline_depth)⟧⟦ unroll($unroll_factor)⟧⟦ $unroll_policy⟧"
+    "⟦ schedule($unroll_schedule)⟧ $<for_body body>",
+    traits=("source_structure", "region_effects"),
+    same_type=(("lower", "upper", "step"),),
+    verify=v.counted_loop,
+)
 class For(Op):
     """Visits lower, lower + step, ... strictly below upper and carries a tuple of values along."""
 
@@ -66,8 +80,12 @@ class While(Op):
     after: Region = s.region("scf.yield")
 
 
-@s.op("scf.switch", " $selector⟦ -> (type($results))⟧ $<cases case_keys default_region case_regions>",
-      traits=("source_structure", "region_effects"), verify=v.switch)
+@s.op(
+    "scf.switch",
+    " $selector⟦ -> (type($results))⟧ $<cases case_keys default_region case_regions>",
+    traits=("source_structure", "region_effects"),
+    verify=v.switch,
+)
 class Switch(Op):
     """Runs the region of the matching key, or the default."""
 
@@ -78,8 +96,12 @@ class Switch(Op):
     case_regions: list[Region] = s.regions("scf.yield", implicit=True)
 
 
-@s.op("scf.select", " $condition, $true_value, $false_value : type($result)", traits=("pure", "speculatable"),
-      same_type=(("true_value", "false_value", "result"),))
+@s.op(
+    "scf.select",
+    " $condition, $true_value, $false_value : type($result)",
+    traits=("pure", "speculatable"),
+    same_type=(("true_value", "false_value", "result"),),
+)
 class Select(Op):
     """One of two whole values."""
 
@@ -89,7 +111,12 @@ class Select(Op):
     result: Value = s.result(c.ANY, same_type_as="true_value")
 
 
-@s.op("scf.lookup", " $selector $<table case_keys values> : type($results)", traits=("pure", "speculatable"), verify=v.lookup)
+@s.op(
+    "scf.lookup",
+    " $selector $<table case_keys values> : type($results)",
+    traits=("pure", "speculatable"),
+    verify=v.lookup,
+)
 class Lookup(Op):
     """The row of a keyed table; the default row answers every other selector."""
 

@@ -36,8 +36,13 @@ class Decl(_Family):
     body: Region = s.region(None, single_block=False)
 
 
-@s.op("template.def", "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL + " $<body body>",
-      traits=("symbol", "isolated", "function"), symbol="callee", verify=fv.function)
+@s.op(
+    "template.def",
+    "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL + " $<body body>",
+    traits=("symbol", "isolated", "function"),
+    symbol="callee",
+    verify=fv.function,
+)
 class Def(_Family):
     """A provider: one selectable implementation of a family."""
 
@@ -46,8 +51,12 @@ class Def(_Family):
     body: Region = s.region("template.return", single_block=False)
 
 
-@s.op("template.ukernel", "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL,
-      traits=("symbol", "isolated", "function", "declaration"), symbol="callee")
+@s.op(
+    "template.ukernel",
+    "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL,
+    traits=("symbol", "isolated", "function", "declaration"),
+    symbol="callee",
+)
 class UKernel(_Family):
     """A provider that is supplied outside the program."""
 
@@ -56,8 +65,11 @@ class UKernel(_Family):
     body: Region = s.region(None, single_block=False)
 
 
-@s.op("template.apply", "<$family>($args)⟦ $purity⟧⟦ $temperature⟧ : (type($args))⟦$<call_results args results ties>⟧",
-      traits=("unknown_effects", "call", "contextual"))
+@s.op(
+    "template.apply",
+    "<$family>($args)⟦ $purity⟧⟦ $temperature⟧ : (type($args))⟦$<call_results args results ties>⟧",
+    traits=("unknown_effects", "call", "contextual"),
+)
 class Apply(Op):
     """Asks for some provider of a family; selection makes it an exact call."""
 
@@ -69,8 +81,11 @@ class Apply(Op):
     results: list[Value] = s.results(c.ANY)
 
 
-@s.op("template.call", "⟦ $purity⟧⟦ $temperature⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
-      traits=("unknown_effects", "call"))
+@s.op(
+    "template.call",
+    "⟦ $purity⟧⟦ $temperature⟧ $callee($args) : (type($args))⟦$<call_results args results ties>⟧",
+    traits=("unknown_effects", "call"),
+)
 class Call(Op):
     """Calls one named provider without ranking."""
 
@@ -82,7 +97,12 @@ class Call(Op):
     results: list[Value] = s.results(c.ANY)
 
 
-@s.op("template.return", "⟦ $values : type($values)⟧", traits=("terminator", "return", "poison_boundary"), verify=fv.returns)
+@s.op(
+    "template.return",
+    "⟦ $values : type($values)⟧",
+    traits=("terminator", "return", "poison_boundary"),
+    verify=fv.returns,
+)
 class Return(Op):
     """Ends a provider with its results."""
 

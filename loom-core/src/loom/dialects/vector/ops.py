@@ -9,8 +9,11 @@ from loom.spec import kinds as k
 from loom.spec import model as s
 
 
-@s.op("vector.load", "⟦<$flags>⟧ $source$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($source) -> type($result)",
-      traits=("reads",))
+@s.op(
+    "vector.load",
+    "⟦<$flags>⟧ $source$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($source) -> type($result)",
+    traits=("reads",),
+)
 class Load(Op):
     """Reads a footprint whose axes are the trailing axes of the view."""
 
@@ -23,8 +26,11 @@ class Load(Op):
     result: Value = s.result(c.VECTOR)
 
 
-@s.op("vector.store", "⟦<$flags>⟧ $value, $target$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($value), type($target)",
-      traits=("writes",))
+@s.op(
+    "vector.store",
+    "⟦<$flags>⟧ $value, $target$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($value), type($target)",
+    traits=("writes",),
+)
 class Store(Op):
     """Writes a footprint whose axes are the trailing axes of the view."""
 

@@ -28,8 +28,12 @@ class Refine(Op):
     result: Value = s.result(c.VIEW)
 
 
-@s.op("view.load", "⟦<$flags>⟧ $source$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($source) -> type($result)",
-      traits=("reads",), verify=v.access)
+@s.op(
+    "view.load",
+    "⟦<$flags>⟧ $source$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($source) -> type($result)",
+    traits=("reads",),
+    verify=v.access,
+)
 class Load(Op):
     """Reads one element."""
 
@@ -42,8 +46,12 @@ class Load(Op):
     result: Value = s.result(c.SCALAR)
 
 
-@s.op("view.store", "⟦<$flags>⟧ $value, $target$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($value), type($target)",
-      traits=("writes",), verify=v.access)
+@s.op(
+    "view.store",
+    "⟦<$flags>⟧ $value, $target$<indices indices>⟦ $<dict cache_scope cache_temporal>⟧ : type($value), type($target)",
+    traits=("writes",),
+    verify=v.access,
+)
 class Store(Op):
     """Writes one element."""
 

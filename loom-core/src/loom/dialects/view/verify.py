@@ -13,15 +13,27 @@ def index_rank(op: Any, view: Any) -> list[Diagnostic]:
     """One index per axis, static ones inside static extents."""
     indices = op.static_indices
     if len(indices) != view.rank:
-        return [Diagnostic("SUBRANGE/001", f"{len(indices)} indices for a view of rank {view.rank}", op.loc,
-                           {"operand_name": "indices", "offset_count": len(indices), "rank": view.rank})]
+        return [
+            Diagnostic(
+                "SUBRANGE/001",
+                f"{len(indices)} indices for a view of rank {view.rank}",
+                op.loc,
+                {"operand_name": "indices", "offset_count": len(indices), "rank": view.rank},
+            )
+        ]
     found = []
     for axis, (index, extent) in enumerate(zip(indices, view.dims, strict=True)):
         if index == DYNAMIC:
             continue
         if index < 0 or (isinstance(extent, int) and index >= extent):
-            found.append(Diagnostic("SUBRANGE/004", f"index {index} of axis {axis} is outside the extent {extent}", op.loc,
-                                    {"dim_index": axis, "offset": index, "size": 1, "total": index + 1, "bound": str(extent)}))
+            found.append(
+                Diagnostic(
+                    "SUBRANGE/004",
+                    f"index {index} of axis {axis} is outside the extent {extent}",
+                    op.loc,
+                    {"dim_index": axis, "offset": index, "size": 1, "total": index + 1, "bound": str(extent)},
+                )
+            )
     return found
 
 
@@ -33,12 +45,27 @@ def access(op: Any) -> list[Diagnostic] | None:
     found = index_rank(op, view)
     scalar = op.results[0].type if op.name == "view.load" else op.value.type
     if scalar is not view.element and scalar is not ERROR:
-        found.append(Diagnostic("TYPE/002", f"'{op.name}' of {scalar} through a view of {view.element}", op.loc,
-                                {"field_a": "value", "element_type_a": scalar, "field_b": "view", "element_type_b": view.element}))
+        found.append(
+            Diagnostic(
+                "TYPE/002",
+                f"'{op.name}' of {scalar} through a view of {view.element}",
+                op.loc,
+                {"field_a": "value", "element_type_a": scalar, "field_b": "view", "element_type_b": view.element},
+            )
+        )
     if (op.cache_scope is None) != (op.cache_temporal is None):
-        found.append(Diagnostic("STRUCTURE/014", "'cache_scope' and 'cache_temporal' are given together or not at all", op.loc,
-                                {"attr_name": "cache_scope", "actual_value": str(op.cache_scope),
-                                 "expected_constraint": "both keys or neither"}))
+        found.append(
+            Diagnostic(
+                "STRUCTURE/014",
+                "'cache_scope' and 'cache_temporal' are given together or not at all",
+                op.loc,
+                {
+                    "attr_name": "cache_scope",
+                    "actual_value": str(op.cache_scope),
+                    "expected_constraint": "both keys or neither",
+                },
+            )
+        )
     return found
 
 
@@ -48,12 +75,28 @@ def same_element_and_rank(op: Any) -> list[Diagnostic]:
     if ERROR in (source, result):
         return []
     if source.element is not result.element:
-        return [Diagnostic("TYPE/002", f"'{op.name}' changes the element from {source.element} to {result.element}", op.loc,
-                           {"field_a": "source", "element_type_a": source.element, "field_b": "result",
-                            "element_type_b": result.element})]
+        return [
+            Diagnostic(
+                "TYPE/002",
+                f"'{op.name}' changes the element from {source.element} to {result.element}",
+                op.loc,
+                {
+                    "field_a": "source",
+                    "element_type_a": source.element,
+                    "field_b": "result",
+                    "element_type_b": result.element,
+                },
+            )
+        ]
     if source.rank != result.rank:
-        return [Diagnostic("SHAPE/001", f"'{op.name}' changes the rank from {source.rank} to {result.rank}", op.loc,
-                           {"operand_a": "source", "rank_a": source.rank, "operand_b": "result", "rank_b": result.rank})]
+        return [
+            Diagnostic(
+                "SHAPE/001",
+                f"'{op.name}' changes the rank from {source.rank} to {result.rank}",
+                op.loc,
+                {"operand_a": "source", "rank_a": source.rank, "operand_b": "result", "rank_b": result.rank},
+            )
+        ]
     return []
 
 
@@ -64,15 +107,33 @@ def subview(op: Any) -> list[Diagnostic] | None:
     if found or ERROR in (source, result):
         return found
     if len(op.static_indices) != source.rank:
-        found.append(Diagnostic("SUBRANGE/001", f"{len(op.static_indices)} offsets for a view of rank {source.rank}", op.loc,
-                                {"operand_name": "indices", "offset_count": len(op.static_indices), "rank": source.rank}))
+        found.append(
+            Diagnostic(
+                "SUBRANGE/001",
+                f"{len(op.static_indices)} offsets for a view of rank {source.rank}",
+                op.loc,
+                {"operand_name": "indices", "offset_count": len(op.static_indices), "rank": source.rank},
+            )
+        )
     if source.encoding != result.encoding:
-        found.append(Diagnostic("ENCODING/001", "a subview keeps its source's layout", op.loc,
-                                {"field_a": "source", "field_b": "result"}))
+        found.append(
+            Diagnostic(
+                "ENCODING/001",
+                "a subview keeps its source's layout",
+                op.loc,
+                {"field_a": "source", "field_b": "result"},
+            )
+        )
     if source.align != result.align:
-        found.append(Diagnostic("TYPE/001", "a subview keeps its source's alignment", op.loc,
-                                {"field_a": "source", "type_a": source, "field_b": "result", "type_b": result},
-                                hint="restate the alignment with 'view.refine'"))
+        found.append(
+            Diagnostic(
+                "TYPE/001",
+                "a subview keeps its source's alignment",
+                op.loc,
+                {"field_a": "source", "type_a": source, "field_b": "result", "type_b": result},
+                hint="restate the alignment with 'view.refine'",
+            )
+        )
     return found
 
 
@@ -83,6 +144,12 @@ def refine(op: Any) -> list[Diagnostic] | None:
         return found
     for a, b in zip(op.source.type.dims, op.results[0].type.dims, strict=True):
         if isinstance(a, int) and isinstance(b, int) and a != b:
-            found.append(Diagnostic("SHAPE/001", f"'view.refine' changes a static extent from {a} to {b}", op.loc,
-                                    {"operand_a": "source", "rank_a": a, "operand_b": "result", "rank_b": b}))
+            found.append(
+                Diagnostic(
+                    "SHAPE/001",
+                    f"'view.refine' changes a static extent from {a} to {b}",
+                    op.loc,
+                    {"operand_a": "source", "rank_a": a, "operand_b": "result", "rank_b": b},
+                )
+            )
     return found
