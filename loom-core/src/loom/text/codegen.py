@@ -15,15 +15,12 @@ from loom.spec.kinds import EnumKind, FlagsKind
 from loom.spec.model import OperandDef, OpSpec, RegionDef, ResultDef
 from loom.spec.registry import lookup
 from loom.text import attributes as attribute_syntax
-from loom.text import directives, loops
+from loom.text import directives
 
 if TYPE_CHECKING:
     from loom.ir.core import Op
 
 OPENERS: Final = frozenset("([{<")
-
-# Importing the module registers its directives.
-_ = loops
 
 
 class _Names:
@@ -111,7 +108,7 @@ def _read(out: _Source, names: _Names, element: Element) -> None:
     elif isinstance(element, TypeOf):
         _read_type(out, names, element.name)
     elif isinstance(element, Directive):
-        definition = directives.DIRECTIVES[element.name]
+        definition = directives.directive(element.name)
         targets = definition.outputs(element.args)
         inputs = ["p", *definition.inputs(element.args)]
         function = out.const(definition.read)
@@ -236,7 +233,7 @@ def _starts(out: _Source, names: _Names, group: Group) -> str:
             return "t[i] == '{'"
         return "t[i][:1] == '^'"
     if isinstance(first, Directive):
-        return f"{out.const(directives.DIRECTIVES[first.name].starts)}(t[i])"
+        return f"{out.const(directives.directive(first.name).starts)}(t[i])"
     if isinstance(first, Group):
         return _starts(out, names, first)
     return "t[i] not in (')', ']', '}', ',')"
@@ -369,7 +366,7 @@ def _print(out: _Source, names: _Names, element: Element, flat: list[tuple[str, 
     elif isinstance(element, TypeOf):
         flat.append(("text", _type_text(names, element.name)))
     elif isinstance(element, Directive):
-        definition = directives.DIRECTIVES[element.name]
+        definition = directives.directive(element.name)
         flat.append(("text", f"{out.const(definition.write)}(pn, op, {element.args!r})"))
     else:
         inner: list[tuple[str, str]] = [("", "")]
@@ -439,7 +436,7 @@ def _present(out: _Source, names: _Names, group: Group) -> str:
     if isinstance(anchor, Group):
         return " or ".join(f"({_present(out, names, g)})" for g in group.elements if isinstance(g, Group))
     if isinstance(anchor, Directive):
-        return f"{out.const(directives.DIRECTIVES[anchor.name].present)}(op, {anchor.args!r})"
+        return f"{out.const(directives.directive(anchor.name).present)}(op, {anchor.args!r})"
     name = anchor.name
     if name in names.operands:
         return _operand_code(names, name)

@@ -6,6 +6,7 @@ anchors is present. Language reference, part 1, sections 2.3 to 2.9.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -871,6 +872,22 @@ DIRECTIVES: Final[dict[str, DirectiveDef]] = {
         starts=lambda token: True,
     ),
 }
+
+
+# Directives that live with a dialect's other syntax: name -> module that adds them.
+_ELSEWHERE: Final = {
+    "for_header": "loom.text.loops",
+    "for_body": "loom.text.loops",
+    "while": "loom.text.loops",
+    "low_body": "loom.low.assembly",
+}
+
+
+def directive(name: str) -> DirectiveDef:
+    """The directive of a name. Raises ``KeyError`` for an unknown one."""
+    if name not in DIRECTIVES and name in _ELSEWHERE:
+        importlib.import_module(_ELSEWHERE[name])
+    return DIRECTIVES[name]
 
 
 def add_directives(more: dict[str, DirectiveDef]) -> None:
