@@ -55,8 +55,9 @@ class ExactFormat:
         mantissa = pattern & ((1 << self.mantissa_bits) - 1)
         if exponent:
             mantissa += 1 << self.mantissa_bits
-        scale = Fraction(2) ** (max(exponent, 1) - self.bias - self.mantissa_bits)
-        return (-1 if pattern & self.sign else 1) * mantissa * scale
+        scale = max(exponent, 1) - self.bias - self.mantissa_bits
+        signed = -mantissa if pattern & self.sign else mantissa
+        return Fraction(signed << max(scale, 0), 1 << max(-scale, 0))
 
     def number(self, pattern: int) -> float:
         """The value as a Python float, which is exact for all formats here."""
@@ -71,12 +72,16 @@ class ExactFormat:
         """The pattern nearest to a value, ties to even; the sign of an exact zero is given."""
         if value == 0:
             return self.sign if negative_zero else 0
-        sign, magnitude = (self.sign if value < 0 else 0), abs(value)
-        exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
-        if Fraction(2) ** exponent > magnitude:
+        sign, top, bottom = (self.sign if value < 0 else 0), abs(value.numerator), value.denominator
+        exponent = top.bit_length() - bottom.bit_length()
+        if top << max(-exponent, 0) < bottom << max(exponent, 0):
             exponent -= 1
         exponent = max(exponent, 1 - self.bias)
-        significand = round(magnitude / Fraction(2) ** (exponent - self.mantissa_bits))
+        shift = self.mantissa_bits - exponent
+        bottom <<= max(-shift, 0)
+        significand, rest = divmod(top << max(shift, 0), bottom)
+        if 2 * rest > bottom or (2 * rest == bottom and significand % 2):
+            significand += 1
         pattern = ((exponent - 1 + self.bias) << self.mantissa_bits) + significand
         return sign | min(pattern, self.infinity)
 

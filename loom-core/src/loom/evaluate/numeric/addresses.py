@@ -6,36 +6,29 @@ reported. `index` is evaluated in 64 bits, `offset` in 0 to 2**63 - 1.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from loom.evaluate.numeric import integers, wide
 from loom.evaluate.numeric.formats import I1, Array, Kind, signed, unsigned, wrapped
-from loom.evaluate.numeric.operation import NumericOp, ResultRule, table
+from loom.evaluate.numeric.operation import Function, NumericOp, ResultRule, table
 from loom.evaluate.numeric.outcome import Call, FaultKind
-from loom.evaluate.numeric.wide import Wide
+from loom.evaluate.numeric.wide import Exact
 
 
-def _checked(call: Call, exact: Wide) -> Array:
-    """The low 64 bits of an exact result; reports the lanes where it does not fit the result's type."""
-    call.report(FaultKind.ADDRESS_RANGE, wide.outside(exact, call.result.minimum, call.result.maximum))
-    return exact.low.view(np.int64)
+def _checked(exact: Exact, native: Callable[..., Array]) -> Function:
+    """Compute in 64 bits; report the lanes in which the exact result does not fit the result's type."""
+
+    def apply(call: Call, *operands: Array) -> Array:
+        beyond = wide.leaves(exact, operands, call.result.minimum, call.result.maximum)
+        call.report(FaultKind.ADDRESS_RANGE, beyond)
+        return native(*operands)
+
+    return apply
 
 
-def _add(call: Call, a: Array, b: Array) -> Array:
-    return _checked(call, wide.add(wide.from_signed(a), wide.from_signed(b)))
-
-
-def _sub(call: Call, a: Array, b: Array) -> Array:
-    return _checked(call, wide.subtract(wide.from_signed(a), wide.from_signed(b)))
-
-
-def _mul(call: Call, a: Array, b: Array) -> Array:
-    return _checked(call, wide.multiply(wide.from_signed(a), wide.from_signed(b)))
-
-
-def _madd(call: Call, a: Array, b: Array, c: Array) -> Array:
-    product = wide.multiply(wide.from_signed(a), wide.from_signed(b))
-    return _checked(call, wide.add(product, wide.from_signed(c)))
+_multiply = _checked(wide.MULTIPLY, np.multiply)
 
 
 def _division_operands(call: Call, a: Array, b: Array) -> tuple[Array, Array]:
@@ -80,16 +73,16 @@ _ADDRESSES = (Kind.ADDRESS, Kind.ADDRESS)
 _CAST = (Kind.INTEGER | Kind.ADDRESS,)
 
 OPERATIONS = table(
-    NumericOp("add", _ADDRESSES, _add),
-    NumericOp("sub", _ADDRESSES, _sub),
-    NumericOp("mul", _INDICES, _mul),
+    NumericOp("add", _ADDRESSES, _checked(wide.ADD, np.add)),
+    NumericOp("sub", _ADDRESSES, _checked(wide.SUBTRACT, np.subtract)),
+    NumericOp("mul", _INDICES, _multiply),
     NumericOp("div", _INDICES, _div),
     NumericOp("rem", _INDICES, _rem),
     NumericOp("min", _INDICES, _min),
     NumericOp("max", _INDICES, _max),
-    NumericOp("madd", (Kind.INDEX, Kind.INDEX, Kind.INDEX), _madd),
+    NumericOp("madd", (Kind.INDEX, Kind.INDEX, Kind.INDEX), _checked(wide.MULTIPLY_ADD, lambda a, b, c: a * b + c)),
     # A count times a byte stride: the result has the format of the last operand, offset.
-    NumericOp("scale", (Kind.INDEX, Kind.OFFSET), _mul),
+    NumericOp("scale", (Kind.INDEX, Kind.OFFSET), _multiply),
     NumericOp("cast", _CAST, _cast, ResultRule.DECLARED),
     NumericOp("cmp", _ADDRESSES, integers.compare, ResultRule.BOOLEAN, required=("predicate",)),
 )

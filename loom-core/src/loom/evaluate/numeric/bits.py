@@ -49,16 +49,14 @@ def _shli(call: Call, value: Array, amount: Array, flags: int = 0) -> Array:
 def _check_shift(call: Call, value: Array, count: Array, flags: int) -> None:
     """Report the lanes in which value * 2**count leaves the type although a flag or the type forbids it."""
     format = call.format
-    factor = wide.from_unsigned(np.left_shift(np.uint64(1), count.astype(np.uint64)))
-    signed_product = wide.multiply(wide.from_signed(signed(format, value)), factor)
-    beyond = wide.outside(signed_product, format.minimum, format.maximum)
-    if format.kind is Kind.INDEX:
-        call.report(FaultKind.ADDRESS_RANGE, beyond)
-    if flags & Overflow.NSW:
-        call.report(FaultKind.SIGNED_WRAP, beyond)
+    powers = np.left_shift(np.uint64(1), count.astype(np.uint64))
+    if format.kind is Kind.INDEX or flags & Overflow.NSW:
+        kind = FaultKind.ADDRESS_RANGE if format.kind is Kind.INDEX else FaultKind.SIGNED_WRAP
+        factors = (signed(format, value), powers)
+        call.report(kind, wide.leaves(wide.MULTIPLY, factors, format.minimum, format.maximum))
     if flags & Overflow.NUW:
-        unsigned_product = wide.multiply(wide.from_unsigned(unsigned(format, value)), factor)
-        call.report(FaultKind.UNSIGNED_WRAP, wide.outside(unsigned_product, 0, format.unsigned_maximum))
+        factors = (unsigned(format, value), powers)
+        call.report(FaultKind.UNSIGNED_WRAP, wide.leaves(wide.MULTIPLY, factors, 0, format.unsigned_maximum))
 
 
 def _shrsi(call: Call, value: Array, amount: Array) -> Array:

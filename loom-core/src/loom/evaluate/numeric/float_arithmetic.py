@@ -24,9 +24,7 @@ def _computed(function: Ufunc) -> Function:
     """Lift a NumPy function on native floats to stored values: compute, then round once."""
 
     def apply(call: Call, *operands: Array, flags: int = 0) -> Array:
-        return floats.computed(
-            call.format, function(*(floats.computing(call.format, operand) for operand in operands))
-        )
+        return floats.computed(call.format, function(*(floats.computing(call.format, operand) for operand in operands)))
 
     return apply
 

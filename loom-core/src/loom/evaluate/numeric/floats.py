@@ -75,7 +75,7 @@ def from_f64(format: ScalarFormat, exact: Array) -> Array:
     pattern = PATTERN_FORMATS.get(format)
     if pattern is not None:
         return minifloat.encode(pattern, exact).astype(format.dtype)
-    return quieted(format, np.asarray(exact.astype(format.dtype)))
+    return _with_nan_payloads(format, exact, np.asarray(exact.astype(format.dtype)))
 
 
 def from_f32(format: ScalarFormat, exact: Array) -> Array:
@@ -83,14 +83,18 @@ def from_f32(format: ScalarFormat, exact: Array) -> Array:
     return from_f64(format, np.asarray(exact, dtype=np.float32).astype(np.float64))
 
 
-def quieted(format: ScalarFormat, stored: Array) -> Array:
-    """Native stored values whose NaNs have the quiet bit set (casts differ in whether they set it)."""
-    nan = np.isnan(stored)
+def _with_nan_payloads(format: ScalarFormat, exact: Array, stored: Array) -> Array:
+    """The cast values with NaNs built by rule, because casts differ in what they make of payloads."""
+    nan = np.isnan(exact)
     if not np.any(nan):
         return stored
-    patterns = to_bits(format, stored)
-    quiet = patterns.dtype.type(1 << (MANTISSA_BITS[format] - 1))
-    return from_bits(format, np.where(nan, patterns | quiet, patterns))
+    mantissa_bits = MANTISSA_BITS[format]
+    source = to_bits(F64, exact)
+    payload = (source & np.uint64((1 << 52) - 1)) >> np.uint64(52 - mantissa_bits)
+    above_mantissa = ((1 << (format.bits - 1)) - 1) >> mantissa_bits << mantissa_bits
+    pattern = payload | np.uint64(above_mantissa | 1 << (mantissa_bits - 1))
+    pattern |= (source >> np.uint64(63)) << np.uint64(format.bits - 1)
+    return np.where(nan, from_bits(format, pattern), stored)
 
 
 def computing(format: ScalarFormat, stored: Array) -> Array:

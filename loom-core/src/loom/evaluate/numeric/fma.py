@@ -15,6 +15,9 @@ from loom.evaluate.numeric.formats import F64, Array, ScalarFormat
 #: Veltkamp's constant for 53 bits: splits a double into two halves whose products are exact.
 _SPLITTER = np.float64((1 << 27) + 1)
 
+#: The bits of a double that are zero in every middle of two neighbours of a format of up to 24 bits.
+_BELOW_MIDDLE = np.uint64((1 << 28) - 1)
+
 # With exponents (in the sense of frexp) inside these bounds no step of the error-free transformations over-
 # or underflows: splitting needs 27 bits of headroom, and the last bit of a product lies 106 below its
 # exponent.
@@ -29,7 +32,15 @@ def fma(format: ScalarFormat, a: Array, b: Array, c: Array) -> Array:
         return floats.computed(format, _fma_f64(*np.broadcast_arrays(a, b, c)))
     x, y, z = (floats.to_f64(format, operand) for operand in (a, b, c))
     # At most 24 + 24 significand bits and no exponent near the limits: the float64 product is exact.
-    total = _add_to_odd(x * y, z)
+    product = x * y
+    total = np.array(product + z)
+    # The second rounding goes wrong only if the first one landed on the middle of two neighbours of the
+    # narrow format. Such a middle has at most 25 significant bits, so the other 28 are zero: few sums need
+    # more care.
+    near = total.view(np.uint64) & _BELOW_MIDDLE == 0
+    if near.any():
+        product, z = np.broadcast_arrays(product, z)
+        total[near] = _add_to_odd(product[near], z[near])
     return floats.computed(format, total)
 
 
@@ -74,7 +85,6 @@ def _fma_f64(a: Array, b: Array, c: Array) -> Array:
     exponent_a, exponent_b, exponent_c = (np.frexp(operand)[1] for operand in (a, b, c))
     safe = (np.maximum(exponent_a, exponent_b) <= _LARGEST_FACTOR) & (exponent_c <= _LARGEST)
     safe &= (exponent_a + exponent_b >= _SMALLEST) & (exponent_a + exponent_b <= _LARGEST)
-    safe &= (exponent_c >= _SMALLEST) | (c == 0)
     safe &= np.minimum(exponent_a, exponent_b) >= _SMALLEST
     result = np.where(rounds & safe, _fma_error_free(a, b, c), result)
     for lane in zip(*np.nonzero(np.atleast_1d(rounds & ~safe)), strict=True):

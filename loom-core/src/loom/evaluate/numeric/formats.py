@@ -40,9 +40,12 @@ class Kind(enum.Flag):
     ANY = INTEGER | FLOAT | INDEX | OFFSET
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class ScalarFormat:
-    """One scalar type: its family, its width in bits and the NumPy dtype that stores it."""
+    """One scalar type: its family, its width in bits and the NumPy dtype that stores it.
+
+    There is one object for each type (`FORMATS`), compared and hashed by identity.
+    """
 
     name: str
     kind: Kind
@@ -84,8 +87,7 @@ F32 = _format("f32", Kind.FLOAT, 32, np.float32)
 F64 = _format("f64", Kind.FLOAT, 64, np.float64)
 
 FORMATS: Mapping[str, ScalarFormat] = {
-    format.name: format
-    for format in (I1, I8, I16, I32, I64, INDEX, OFFSET, F8E4M3, F8E5M2, F16, BF16, F32, F64)
+    format.name: format for format in (I1, I8, I16, I32, I64, INDEX, OFFSET, F8E4M3, F8E5M2, F16, BF16, F32, F64)
 }
 
 #: The unsigned integer dtype of each storage size in bytes.

@@ -12,7 +12,7 @@ from loom.evaluate.numeric import wide
 from loom.evaluate.numeric.formats import I1, Array, Kind, ScalarFormat, signed, unsigned, wrapped
 from loom.evaluate.numeric.operation import NumericOp, ResultRule, table
 from loom.evaluate.numeric.outcome import Call, FaultKind
-from loom.evaluate.numeric.wide import Wide
+from loom.evaluate.numeric.wide import Exact
 
 
 class Overflow(enum.IntFlag):
@@ -23,42 +23,36 @@ class Overflow(enum.IntFlag):
     NUW = 2
 
 
-#: An exact result from operands that were extended to 128 bits in one signedness.
-Exact = Callable[..., Wide]
-
-
 def check_overflow(call: Call, flags: int, exact: Exact, *operands: Array) -> None:
     """Report the lanes whose exact result breaks a promised `nsw` or `nuw`."""
+    if not flags:
+        return
     format = call.result
     if flags & Overflow.NSW:
-        result = exact(*(wide.from_signed(signed(format, operand)) for operand in operands))
-        call.report(FaultKind.SIGNED_WRAP, wide.outside(result, format.minimum, format.maximum))
+        readings = [signed(format, operand) for operand in operands]
+        call.report(FaultKind.SIGNED_WRAP, wide.leaves(exact, readings, format.minimum, format.maximum))
     if flags & Overflow.NUW:
-        result = exact(*(wide.from_unsigned(unsigned(format, operand)) for operand in operands))
-        call.report(FaultKind.UNSIGNED_WRAP, wide.outside(result, 0, format.unsigned_maximum))
-
-
-def _exact_fma(a: Wide, b: Wide, c: Wide) -> Wide:
-    return wide.add(wide.multiply(a, b), c)
+        readings = [unsigned(format, operand) for operand in operands]
+        call.report(FaultKind.UNSIGNED_WRAP, wide.leaves(exact, readings, 0, format.unsigned_maximum))
 
 
 def _addi(call: Call, a: Array, b: Array, flags: int = 0) -> Array:
-    check_overflow(call, flags, wide.add, a, b)
+    check_overflow(call, flags, wide.ADD, a, b)
     return wrapped(call.format, signed(call.format, a) + signed(call.format, b))
 
 
 def _subi(call: Call, a: Array, b: Array, flags: int = 0) -> Array:
-    check_overflow(call, flags, wide.subtract, a, b)
+    check_overflow(call, flags, wide.SUBTRACT, a, b)
     return wrapped(call.format, signed(call.format, a) - signed(call.format, b))
 
 
 def _muli(call: Call, a: Array, b: Array, flags: int = 0) -> Array:
-    check_overflow(call, flags, wide.multiply, a, b)
+    check_overflow(call, flags, wide.MULTIPLY, a, b)
     return wrapped(call.format, signed(call.format, a) * signed(call.format, b))
 
 
 def _fmai(call: Call, a: Array, b: Array, c: Array, flags: int = 0) -> Array:
-    check_overflow(call, flags, _exact_fma, a, b, c)
+    check_overflow(call, flags, wide.MULTIPLY_ADD, a, b, c)
     format = call.format
     return wrapped(format, signed(format, a) * signed(format, b) + signed(format, c))
 

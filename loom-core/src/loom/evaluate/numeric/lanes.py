@@ -43,9 +43,7 @@ def bitpack(source: ScalarFormat, result: ScalarFormat, lanes: Array, width: int
     return wrapped(result, _from_bit_string(_to_bit_string(to_bits(source, lanes), width), result.bits))
 
 
-def bitunpack(
-    source: ScalarFormat, result: ScalarFormat, lanes: Array, width: int, signed_fields: bool
-) -> Array:
+def bitunpack(source: ScalarFormat, result: ScalarFormat, lanes: Array, width: int, signed_fields: bool) -> Array:
     """Split the bit string of the lanes into fields of `width` bits, extended to the result format."""
     _check_width(result, width)
     fields = _from_bit_string(_to_bit_string(to_bits(source, lanes), source.bits), width)

@@ -106,9 +106,7 @@ def _geluf(call: Call, x: Array, variant: str, scale: float | None = None, flags
 
 def _lifted(function: Real) -> Function:
     def apply(call: Call, *operands: Array, flags: int = 0) -> Array:
-        return floats.computed(
-            call.format, function(*(floats.to_f64(call.format, operand) for operand in operands))
-        )
+        return floats.computed(call.format, function(*(floats.to_f64(call.format, operand) for operand in operands)))
 
     return apply
 
@@ -149,10 +147,7 @@ _BINARY_FUNCTIONS: Mapping[str, Real] = {"powf": np.power, "atan2f": np.arctan2}
 _FLAGS = ("flags",)
 
 OPERATIONS = table(
-    (
-        NumericOp(name, (Kind.FLOAT,), _lifted(function), optional=_FLAGS)
-        for name, function in _UNARY_FUNCTIONS.items()
-    ),
+    (NumericOp(name, (Kind.FLOAT,), _lifted(function), optional=_FLAGS) for name, function in _UNARY_FUNCTIONS.items()),
     (
         NumericOp(name, (Kind.FLOAT, Kind.FLOAT), _lifted(function), optional=_FLAGS)
         for name, function in _BINARY_FUNCTIONS.items()

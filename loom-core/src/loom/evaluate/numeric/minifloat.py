@@ -95,7 +95,14 @@ def _decode(format: MiniFloat, codes: Array) -> Array:
 
 @cache
 def _decoding_table(format: MiniFloat) -> Array:
-    return _decode(format, np.arange(1 << format.bits, dtype=np.int64)).astype(np.float32)
+    codes = np.arange(1 << format.bits, dtype=np.int64)
+    values = _decode(format, codes).astype(np.float32)
+    if format.specials is Specials.IEEE:
+        # A NaN keeps its payload in the upper mantissa bits; NumPy's own NaN is quiet already.
+        payload = (codes & ((1 << format.mantissa_bits) - 1)) << (23 - format.mantissa_bits)
+        with_payload = (values.view(np.uint32) | payload.astype(np.uint32)).view(np.float32)
+        values = np.where(np.isnan(values), with_payload, values)
+    return values
 
 
 def decode(format: MiniFloat, codes: Array) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import attrs
@@ -24,7 +25,7 @@ class ResultRule(enum.Enum):
     DECLARED = "given by the caller"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class NumericOp:
     """One operation: its name, what each operand may be, its result and its keyword parameters.
 
@@ -60,43 +61,43 @@ class NumericOp:
         refused.
         """
         each = (formats,) * self.arity if isinstance(formats, ScalarFormat) else tuple(formats)
-        self._check(operands, each, result, parameters)
+        result = _signature(self, len(operands), each, result, tuple(parameters))
         arrays = [np.asarray(operand) for operand in operands]
         for array, format in zip(arrays, each, strict=True):
-            if array.dtype != format.dtype:
+            if array.dtype is not format.dtype and array.dtype != format.dtype:
                 raise TypeError(f"{self.name}: {format.name} is stored as {format.dtype}, not {array.dtype}")
-        call = Call(each, self._result_format(each, result))
+        call = Call(each, result)
         with np.errstate(all="ignore"):
             value = np.asarray(self.function(call, *arrays, **parameters))
         return Outcome(value, tuple(call.faults))
 
-    def _result_format(
-        self, formats: tuple[ScalarFormat, ...], declared: ScalarFormat | None
-    ) -> ScalarFormat:
-        if self.result is ResultRule.BOOLEAN:
-            return I1
-        if self.result is ResultRule.OPERAND:
-            return formats[-1]
-        if declared is None:
-            raise TypeError(f"{self.name} needs the format of its result")
-        return declared
 
-    def _check(
-        self,
-        operands: Sequence[Any],
-        formats: tuple[ScalarFormat, ...],
-        result: ScalarFormat | None,
-        parameters: dict[str, Any],
-    ) -> None:
-        if not len(operands) == len(formats) == self.arity:
-            raise TypeError(f"{self.name} takes {self.arity} operands, not {len(operands)}")
-        for position, (format, allowed) in enumerate(zip(formats, self.operands, strict=True)):
-            if not format.kind & allowed:
-                raise TypeError(f"{self.name} does not take {format.name} as operand {position}")
-        unknown = parameters.keys() - {*self.required, *self.optional}
-        missing = set(self.required) - parameters.keys()
-        if unknown or missing:
-            raise TypeError(f"{self.name}: missing parameters {sorted(missing)}, unknown {sorted(unknown)}")
+@cache
+def _signature(
+    operation: NumericOp,
+    count: int,
+    formats: tuple[ScalarFormat, ...],
+    result: ScalarFormat | None,
+    parameters: tuple[str, ...],
+) -> ScalarFormat:
+    """Check one way of calling an operation, once, and find the format of its result."""
+    name = operation.name
+    if not count == len(formats) == operation.arity:
+        raise TypeError(f"{name} takes {operation.arity} operands, not {count}")
+    for position, (format, allowed) in enumerate(zip(formats, operation.operands, strict=True)):
+        if not format.kind & allowed:
+            raise TypeError(f"{name} does not take {format.name} as operand {position}")
+    unknown = set(parameters) - {*operation.required, *operation.optional}
+    missing = set(operation.required) - set(parameters)
+    if unknown or missing:
+        raise TypeError(f"{name}: missing parameters {sorted(missing)}, unknown {sorted(unknown)}")
+    if operation.result is ResultRule.BOOLEAN:
+        return I1
+    if operation.result is ResultRule.OPERAND:
+        return formats[-1]
+    if result is None:
+        raise TypeError(f"{name} needs the format of its result")
+    return result
 
 
 def table(*operations: Iterable[NumericOp] | NumericOp) -> dict[str, NumericOp]:

@@ -59,7 +59,7 @@ class Call:
         """The format of the first operand, which for most operations is that of all operands."""
         return self.formats[0]
 
-    def report(self, kind: FaultKind, mask: Array) -> None:
-        """Record that the lanes of the mask are undefined; a mask without a set lane records nothing."""
-        if np.any(mask):
+    def report(self, kind: FaultKind, mask: Array | None) -> None:
+        """Record that the lanes of the mask are undefined; without a set lane nothing is recorded."""
+        if mask is not None and mask.any():
             self.faults.append(Fault(kind, np.asarray(mask)))

@@ -6,8 +6,12 @@ that range in either signedness, so a result computed here is exact and can be c
 
 from __future__ import annotations
 
+import itertools
+import operator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import attrs
 import numpy as np
 
 from loom.evaluate.numeric.formats import Array
@@ -63,11 +67,44 @@ def multiply(a: Wide, b: Wide) -> Wide:
     return Wide(high + a.high * b.low + a.low * b.high, a.low * b.low)
 
 
-def outside(value: Wide, minimum: int, maximum: int) -> Array:
-    """Mask of the values outside [minimum, maximum]; the bounds are within -2**63 to 2**64 - 1."""
+@attrs.frozen
+class Exact:
+    """A multilinear integer function in two exact forms: on Python integers and on arrays of 128 bits."""
+
+    on_integers: Callable[..., int]
+    on_wide: Callable[..., Wide]
+
+
+ADD = Exact(operator.add, add)
+SUBTRACT = Exact(operator.sub, subtract)
+MULTIPLY = Exact(operator.mul, multiply)
+MULTIPLY_ADD = Exact(lambda a, b, c: a * b + c, lambda a, b, c: add(multiply(a, b), c))
+
+
+def leaves(exact: Exact, operands: Sequence[Array], minimum: int, maximum: int) -> Array | None:
+    """Mask of the lanes whose exact result is outside [minimum, maximum]; None if there is none.
+
+    Every operand is extended as its dtype says, signed or unsigned. The bounds lie within -2**63 to
+    2**64 - 1.
+    """
+    if all(operand.size for operand in operands):
+        # A multilinear function takes its extremes where every operand is at an end of its range, so a few
+        # exact integers usually settle the question for all lanes.
+        ends = [(int(operand.min()), int(operand.max())) for operand in operands]
+        corners = [exact.on_integers(*corner) for corner in itertools.product(*ends)]
+        if minimum <= min(corners) and max(corners) <= maximum:
+            return None
+    return _outside(exact.on_wide(*map(_extended, operands)), minimum, maximum)
+
+
+def _extended(values: Array) -> Wide:
+    return from_signed(values) if values.dtype.kind == "i" else from_unsigned(values)
+
+
+def _outside(value: Wide, minimum: int, maximum: int) -> Array:
     if minimum < 0:
-        extended = np.where(value.low >> _SIGN != _ZERO, _ONES, _ZERO)
+        extension = np.where(value.low >> _SIGN != _ZERO, _ONES, _ZERO)
         low = value.low.view(np.int64)
-        return np.asarray((value.high != extended) | (low < minimum) | (low > maximum))
+        return np.asarray((value.high != extension) | (low < minimum) | (low > maximum))
     below = value.low < np.uint64(minimum)
     return np.asarray((value.high != _ZERO) | below | (value.low > np.uint64(maximum)))
