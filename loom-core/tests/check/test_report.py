@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from loom.check.compare import expect_equal, expect_shape
 from loom.check.errors import PlanningError, PlanningIssueKind
 from loom.check.generate import fill, iota
 from loom.check.report import (
+    CaseOutcome,
     ExpectationFailure,
     Expectations,
     ExpectedFailure,
@@ -28,9 +30,8 @@ from loom.check.report import (
     TruncatedCase,
     to_json,
 )
-from loom.check.report_text import Line, failure_lines, report_lines, totals_line, write_lines
-from loom.check.verdict import ExpectationKind
-from loom.evaluate.numeric.formats import F32, I32
+from loom.check.report_text import Line, case_line, failure_lines, sample_line, totals_line, write_lines
+from loom.evaluate.numeric.formats import I32
 from loom.ir.diagnostics import Diagnostic, SourceFile, SourceLocation, Span
 
 TOP_LEVEL_KEYS = [
@@ -54,12 +55,26 @@ TOP_LEVEL_KEYS = [
 ]
 
 
+PLACE_JSON = {
+    "provenance": "exact_source",
+    "filename": "checks.loom",
+    "start_line": 3,
+    "start_column": 5,
+    "end_line": 3,
+    "end_column": 12,
+}
+PLACE = SourceLocation("checks.loom", 3, 5, 3, 12)
+
+
 def failed_expectations() -> Expectations:
     actual = iota(I32, [2, 3], 0, 1)
     equal = expect_equal(actual, fill(I32, [2, 3], 0))
     shape = expect_shape(actual, [6])
-    good = expect_equal(actual, actual)
-    return Expectations.collect([(good, "a", "a"), (equal, "a", "want"), (shape, "a", None)])
+    failures = [
+        ExpectationFailure(1, equal.kind, "a", "want", equal.detail, equal.mismatch),
+        ExpectationFailure(2, shape.kind, "a", None, shape.detail, shape.mismatch, PLACE),
+    ]
+    return Expectations.of(3, failures)
 
 
 def sample(case: str, ordinal: int, passed: bool) -> SampleResult:
@@ -69,7 +84,6 @@ def sample(case: str, ordinal: int, passed: bool) -> SampleResult:
 
 
 def full_report() -> TestReport:
-    place = SourceLocation("checks.loom", 3, 5, 3, 12)
     error = PlanningError(
         PlanningIssueKind.INVALID_PARAMETER, "parameter 'n': bad", subject="n", fix_hint="fix it"
     )
@@ -87,7 +101,7 @@ def full_report() -> TestReport:
                 "off", "loom.target", "requires", SkipCode.REQUIREMENT_NOT_SATISFIED, display_message="wave64"
             )
         ],
-        planning_issues=[PlanningIssue.from_error(error, "broken", "check.param.range", place)],
+        planning_issues=[PlanningIssue.from_error(error, "broken", "check.param.range", PLACE)],
         xfails=[ExpectedFailure("x", ExpectedFailureOutcome.XPASS, ("TYPE/001",), ())],
         truncated_cases=[TruncatedCase("good", 90, 2)],
     )
@@ -138,6 +152,7 @@ def test_elements_have_the_documented_fields() -> None:
         "actual_value_id": "a",
         "expected_value_id": None,
         "detail": "shape is [2, 3], expected [6]",
+        "source_location": PLACE_JSON,
     }
     assert plain["skipped_cases"] == [
         {
@@ -153,14 +168,7 @@ def test_elements_have_the_documented_fields() -> None:
             "kind": "invalid_parameter",
             "case": "broken",
             "op": "check.param.range",
-            "source_location": {
-                "provenance": "exact_source",
-                "filename": "checks.loom",
-                "start_line": 3,
-                "start_column": 5,
-                "end_line": 3,
-                "end_column": 12,
-            },
+            "source_location": PLACE_JSON,
             "message": "parameter 'n': bad",
             "fix_hint": "fix it",
         }
@@ -226,78 +234,88 @@ def test_what_fails_the_command(report: TestReport, failed: bool) -> None:
     assert report.failed is failed
 
 
-def test_text_report() -> None:
-    """A line per case, then details of the first failures, then totals."""
-    text = [line.text for line in report_lines(full_report())]
-    assert text[:5] == [
+def test_a_line_per_case() -> None:
+    """What happened to it, and how long it took when that is known."""
+    report = full_report()
+    by_case = {case: tuple(s for s in report.samples if s.case == case) for case in ("good", "bad")}
+    outcomes = [
+        CaseOutcome("good", by_case["good"], truncated=TruncatedCase("good", 90, 2)),
+        CaseOutcome("bad", by_case["bad"]),
+        CaseOutcome("off", skipped=report.skipped_cases[0]),
+        CaseOutcome("broken", issues=report.planning_issues),
+    ]
+    assert [case_line(outcome).text for outcome in outcomes] == [
         "PASS  @good: 2 samples (of 90; the rest is over the cap)",
         "FAIL  @bad: 5 of 6 samples failed",
         "SKIP  @off: requires<loom.target>: wave64",
         "ERROR @broken: cannot be planned (1 issue)",
-        "FAIL  @s: 1 of 1 trial failed",
     ]
-    assert text[5:7] == [
+    assert case_line(outcomes[1], 0.0123).text == "FAIL  @bad: 5 of 6 samples failed (12 ms)"
+    assert case_line(outcomes[1], 2.04).text == "FAIL  @bad: 5 of 6 samples failed (2.0 s)"
+    assert sample_line(report.samples[1], 0.5).text == "  ok   sample 1 {rows = 64, scale = 0.5} (500 ms)"
+
+
+def test_failures_in_detail() -> None:
+    """Planning issues, then the first failures of each case, or all of them when asked for."""
+    text = [line.text for line in failure_lines(full_report())]
+    assert text[:2] == [
         "checks.loom:3:5: @broken: check.param.range: invalid parameter: parameter 'n': bad",
         "  hint: fix it",
     ]
-    assert text[7:12] == [
+    assert text[2:7] == [
         "@bad sample 1 {rows = 64, scale = 0.5}",
-        "  expectation 1 (equal): a against want",
+        "  expectation 1 (equal): %a against %want",
         "    5 of 6 elements differ; first at [0, 1]: actual 1, expected 0; largest absolute error 5",
-        "  expectation 2 (shape): a",
+        "  checks.loom:3:5: expectation 2 (shape): %a",
         "    shape is [2, 3], expected [6]",
     ]
     assert "@bad: and 2 more failed samples" in text
     assert not any(line.startswith("@bad sample 4") for line in text)
-    assert text[-2:] == [
-        "xpass x: expected TYPE/001; met none",
+    assert text[-1] == "xpass x: expected TYPE/001; met none"
+    everything = [line.text for line in failure_lines(full_report(), None)]
+    assert sum(line.startswith("@bad sample") for line in everything) == 5
+    assert not any("more failed" in line for line in everything)
+
+
+def test_totals() -> None:
+    """All that ran, and all that did not."""
+    assert totals_line(full_report()).text == (
         "8 samples: 3 passed, 5 failed; 1 trial: 0 passed, 1 failed; 1 skipped case; 1 planning issue; "
-        "1 unexpected pass",
-    ]
+        "1 unexpected pass"
+    )
 
 
 def test_runtime_issues_are_shown() -> None:
     """With the place, the stage and who reported it."""
     place = SourceLocation("k.loom", 9, 3, 9, 4)
     issue = RuntimeIssue("device", "sim", "launch", "fault", "read past the end of %x", None, place)
-    failed = SampleResult("a", 0, False, Expectations(), issue)
-    report = TestReport.collect(case_count=1, samples=[failed])
+    failed = SampleResult("a", 0, False, Expectations(), issue, files=("out/y.npy",))
+    program = RuntimeIssue("program", "sim", "launch", "TARGET/001", "no such op", None, None, "use another")
+    report = TestReport.collect(
+        case_count=2, samples=[failed, SampleResult("b", 1, False, Expectations(), program)]
+    )
     assert [line.text for line in failure_lines(report)] == [
         "@a sample 0",
         "  k.loom:9:3: launch (sim): read past the end of %x",
+        "  wrote out/y.npy",
+        "@b sample 1",
+        "  launch (sim) [TARGET/001]: no such op",
+        "    hint: use another",
     ]
     assert json.loads(to_json(report))["samples"][0]["issue"]["category"] == "device"
 
 
-def test_colours_appear_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plain text elsewhere, and the same text without its colours on a terminal."""
+def test_colours_change_nothing_but_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain text without them, and the same text with them; brackets are no markup."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     lines = [Line("FAIL  @a: [1] of 2", "bold red"), totals_line(TestReport.collect(case_count=0))]
-    plain = io.StringIO()
-    write_lines(lines, plain)
+    plain, coloured = io.StringIO(), io.StringIO()
+    write_lines(lines, plain, colour=False)
     assert plain.getvalue() == "FAIL  @a: [1] of 2\n0 samples: 0 passed, 0 failed\n"
-
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
-    write_lines(lines, terminal)
-    assert "\x1b[1;31mFAIL  @a: [1] of 2\x1b[0m\n" in terminal.getvalue()
-
-
-def test_collect_numbers_expectations_by_their_position() -> None:
-    """An index counts passed expectations too."""
-    expectations = failed_expectations()
-    assert [failure.index for failure in expectations.failures] == [1, 2]
-    assert (expectations.expectation_count, expectations.passed_count, expectations.failed_count) == (3, 1, 2)
-    assert isinstance(expectations.failures[0], ExpectationFailure)
-    assert expectations.failures[1].kind is ExpectationKind.SHAPE
-    assert (
-        Expectations.collect([(expect_equal(fill(F32, [1], 0.0), fill(F32, [1], -0.0)), "a", "b")]).failures
-        == ()
-    )
+    write_lines(lines, coloured, colour=True)
+    assert "\x1b[1;31mFAIL  @a: [1] of 2\x1b[0m\n" in coloured.getvalue()
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.getvalue()) == plain.getvalue()
 
 
 def test_reports_need_no_numpy() -> None:

@@ -23,10 +23,8 @@ from loom.check.elements import (
     require_integer,
 )
 from loom.check.errors import CheckError, PlanningError, PlanningIssueKind
+from loom.check.options import DEFAULT_SAMPLE_CAP
 from loom.evaluate.numeric.formats import ScalarFormat
-
-DEFAULT_SAMPLE_CAP = 4096
-"""Samples of one case that are run unless the caller asks for another number."""
 
 Value = int | float
 

@@ -93,17 +93,25 @@ def input_path(module_directory: Path, path: str) -> Path:
     return module_directory / path
 
 
-def output_path(output_directory: Path, path: str) -> Path:
-    """Where `check.file.write.npy` puts its file, always below the output directory.
+def check_output_path(path: str) -> None:
+    """Refuse a path of `check.file.write.npy` that could leave its directory or mean another file elsewhere.
 
-    Components are separated by `/`; none may be empty, `.` or `..`, hold a backslash, a colon or a NUL
-    (which mean something else to some systems), or lead out through a symbolic link. Raises `CheckError`.
+    Components are separated by `/`; none may be empty, `.` or `..`, or hold a backslash, a colon or a NUL
+    (which mean something else to some systems). Raises `CheckError`.
     """
     for component in path.split("/"):
         if component in ("", ".", ".."):
             raise CheckError(f"output path {path!r} has a component {component!r}, which is not allowed")
         if any(character in component for character in "\\:\0"):
             raise CheckError(f"output path {path!r} has a component with a reserved character")
+
+
+def output_path(output_directory: Path, path: str) -> Path:
+    """Where `check.file.write.npy` puts its file, always below the output directory.
+
+    Raises `CheckError` for a path that `check_output_path` refuses or that a symbolic link leads out.
+    """
+    check_output_path(path)
     root = output_directory.resolve()
     target = root.joinpath(*path.split("/"))
     if not target.parent.resolve().is_relative_to(root):

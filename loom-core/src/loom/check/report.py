@@ -14,7 +14,7 @@ from typing import Any
 from attrs import Attribute, asdict, frozen
 
 from loom.check.errors import PlanningError, PlanningIssueKind
-from loom.check.verdict import ExpectationKind, Mismatch, Verdict
+from loom.check.verdict import ExpectationKind, Mismatch
 from loom.ir.diagnostics import SourceLocation
 
 FORMAT = "loom.test.v0"
@@ -32,6 +32,7 @@ class ExpectationFailure:
     expected_value_id: str | None
     detail: str
     mismatch: Mismatch | None = None
+    source_location: SourceLocation | None = None
 
 
 @frozen
@@ -44,14 +45,9 @@ class Expectations:
     failures: tuple[ExpectationFailure, ...] = ()
 
     @classmethod
-    def collect(cls, outcomes: Sequence[tuple[Verdict, str, str | None]]) -> Expectations:
-        """From verdicts in source order, each with the ids of its actual and expected values."""
-        failures = tuple(
-            ExpectationFailure(index, verdict.kind, actual, expected, verdict.detail, verdict.mismatch)
-            for index, (verdict, actual, expected) in enumerate(outcomes)
-            if not verdict.passed
-        )
-        return cls(len(outcomes), len(outcomes) - len(failures), len(failures), failures)
+    def of(cls, evaluated: int, failures: Sequence[ExpectationFailure]) -> Expectations:
+        """The outcome of this many expectations, of which these failed."""
+        return cls(evaluated, evaluated - len(failures), len(failures), tuple(failures))
 
 
 @frozen
@@ -69,6 +65,7 @@ class RuntimeIssue:
     message: str
     op: str | None = None
     source_location: SourceLocation | None = None
+    fix_hint: str | None = None
 
 
 @frozen
@@ -80,7 +77,10 @@ class ParameterValues:
 
 @frozen
 class SampleResult:
-    """One run of a case. A sample with an `issue` failed before all its expectations were evaluated."""
+    """One run of a case. A sample with an `issue` could not be carried out in full, which fails it.
+
+    `files` are the paths of the files it wrote.
+    """
 
     case: str
     sample_ordinal: int
@@ -88,6 +88,7 @@ class SampleResult:
     expectations: Expectations
     issue: RuntimeIssue | None = None
     parameters: ParameterValues = ParameterValues()
+    files: tuple[str, ...] | None = None
 
 
 @frozen
@@ -169,6 +170,17 @@ class TruncatedCase:
     case: str
     planned_sample_count: int
     sample_count: int
+
+
+@frozen
+class CaseOutcome:
+    """What became of one case: its results, or why there are none."""
+
+    name: str
+    samples: tuple[SampleResult, ...] = ()
+    skipped: SkippedCase | None = None
+    issues: tuple[PlanningIssue, ...] = ()
+    truncated: TruncatedCase | None = None
 
 
 @frozen

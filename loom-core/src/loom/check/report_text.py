@@ -5,22 +5,20 @@ Lines are plain text with a style beside it; colours appear on a terminal only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TextIO, TypeVar
 
 from attrs import frozen
 
 from loom.check.report import (
+    CaseOutcome,
     ExpectationFailure,
     Expectations,
     ParameterValues,
     PlanningIssue,
     RuntimeIssue,
     SampleResult,
-    SkippedCase,
     TestReport,
-    TrialResult,
-    TruncatedCase,
 )
 
 MAX_DETAILED_FAILURES = 3
@@ -39,46 +37,52 @@ class Line:
     style: str = ""
 
 
-def case_line(
-    case: str,
-    samples: Sequence[SampleResult],
-    skipped: SkippedCase | None = None,
-    issues: Sequence[PlanningIssue] = (),
-    truncated: TruncatedCase | None = None,
-) -> Line:
-    """The summary of one case, given what the report holds on it."""
-    if issues:
-        return Line(f"ERROR @{case}: cannot be planned ({_count(len(issues), 'issue')})", _FAIL)
-    if skipped is not None:
+def case_line(outcome: CaseOutcome, seconds: float | None = None) -> Line:
+    """The summary of one case, with the time it took if that is known."""
+    case, time = outcome.name, f" ({_duration(seconds)})" if seconds is not None else ""
+    if outcome.issues:
+        return Line(f"ERROR @{case}: cannot be planned ({count_text(len(outcome.issues), 'issue')})", _FAIL)
+    if outcome.skipped is not None:
+        skipped = outcome.skipped
         reason = skipped.display_message or skipped.code.value
         return Line(f"SKIP  @{case}: {skipped.op}<{skipped.provider}>: {reason}", _SKIP)
-    limit = f" (of {truncated.planned_sample_count}; the rest is over the cap)" if truncated else ""
-    return _outcome_line(case, [sample.passed for sample in samples], "sample", limit)
+    total, failed = len(outcome.samples), sum(not sample.passed for sample in outcome.samples)
+    limit = ""
+    if outcome.truncated is not None:
+        limit = f" (of {outcome.truncated.planned_sample_count}; the rest is over the cap)"
+    if failed:
+        return Line(f"FAIL  @{case}: {failed} of {count_text(total, 'sample')} failed{limit}{time}", _FAIL)
+    return Line(f"PASS  @{case}: {count_text(total, 'sample')}{limit}{time}", _PASS)
 
 
-def scenario_line(scenario: str, trials: Sequence[TrialResult]) -> Line:
-    """The summary of one scenario."""
-    return _outcome_line(scenario, [trial.passed for trial in trials], "trial", "")
+def sample_line(result: SampleResult, seconds: float) -> Line:
+    """One sample, for those who want to see each."""
+    word, style = ("ok  ", "") if result.passed else ("FAIL", _FAIL)
+    return Line(f"  {word} {_sample_text(result)} ({_duration(seconds)})", style)
 
 
-def failure_lines(report: TestReport) -> list[Line]:
-    """Everything that went wrong, in detail: planning issues, then failed samples and trials."""
+def failure_lines(report: TestReport, limit: int | None = MAX_DETAILED_FAILURES) -> list[Line]:
+    """Everything that went wrong, in detail: planning issues, then failed samples and trials.
+
+    At most `limit` failed samples of a case (or trials of a scenario) are shown, None shows all.
+    """
     lines: list[Line] = []
     for issue in report.planning_issues:
-        lines.extend(_issue_lines(issue))
+        lines.extend(issue_lines(issue))
     failed_samples = [sample for sample in report.samples if not sample.passed]
     for case, samples in _grouped((sample.case, sample) for sample in failed_samples).items():
-        for sample in samples[:MAX_DETAILED_FAILURES]:
-            head = f"@{case} sample {sample.sample_ordinal}{_parameters_text(sample.parameters)}"
-            lines.extend(_failed_lines(head, sample.expectations, sample.issue))
-        lines.extend(_more(case, len(samples), "sample"))
+        for sample in samples[:limit]:
+            lines.append(Line(f"@{case} {_sample_text(sample)}", _FAIL))
+            lines.extend(_failed_lines(sample.expectations, sample.issue))
+            lines.extend(Line(f"  wrote {path}") for path in sample.files or ())
+        lines.extend(_more(case, len(samples), limit, "sample"))
     failed_trials = [trial for trial in report.trials if not trial.passed]
     for scenario, trials in _grouped((trial.scenario, trial) for trial in failed_trials).items():
-        for trial in trials[:MAX_DETAILED_FAILURES]:
+        for trial in trials[:limit]:
             position = f"index {trial.trial_index}, entropy {trial.entropy}"
-            head = f"@{scenario} trial {trial.trial_ordinal} ({position})"
-            lines.extend(_failed_lines(head, trial.expectations, trial.issue))
-        lines.extend(_more(scenario, len(trials), "trial"))
+            lines.append(Line(f"@{scenario} trial {trial.trial_ordinal} ({position})", _FAIL))
+            lines.extend(_failed_lines(trial.expectations, trial.issue))
+        lines.extend(_more(scenario, len(trials), limit, "trial"))
     for record in report.xfails:
         met = ", ".join(record.observed) or "none"
         text = f"{record.outcome.value} {record.record}: expected {', '.join(record.expected)}; met {met}"
@@ -101,46 +105,25 @@ def totals_line(report: TestReport) -> Line:
         (report.xfail_mismatch_count, "mismatched failure"),
     ):
         if count:
-            parts.append(_count(count, noun))
+            parts.append(count_text(count, noun))
     return Line("; ".join(parts), _FAIL if report.failed else _PASS)
 
 
-def report_lines(report: TestReport) -> list[Line]:
-    """The whole report: a line per case and scenario, details of failures, totals."""
-    skipped = {skip.case: skip for skip in report.skipped_cases}
-    truncated = {entry.case: entry for entry in report.truncated_cases or ()}
-    issues = _grouped((issue.case, issue) for issue in report.planning_issues)
-    samples = _grouped((sample.case, sample) for sample in report.samples)
-    lines = [
-        case_line(case, samples.get(case, ()), skipped.get(case), issues.get(case, ()), truncated.get(case))
-        for case in dict.fromkeys((*samples, *skipped, *issues))
-    ]
-    trials = _grouped((trial.scenario, trial) for trial in report.trials)
-    lines.extend(scenario_line(scenario, results) for scenario, results in trials.items())
-    return [*lines, *failure_lines(report), totals_line(report)]
-
-
-def write_lines(lines: Iterable[Line], stream: TextIO) -> None:
-    """Write lines to a stream, coloured when it is a terminal (and `NO_COLOR` is unset)."""
-    if not stream.isatty():
+def write_lines(lines: Iterable[Line], stream: TextIO, *, colour: bool) -> None:
+    """Write lines to a stream, in colour or plain."""
+    if not colour:
         stream.writelines(f"{line.text}\n" for line in lines)
         return
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=stream, highlight=False, soft_wrap=True)
+    console = Console(file=stream, highlight=False, soft_wrap=True, force_terminal=True)
     for line in lines:
         console.print(Text(line.text, style=line.style))
 
 
-def _outcome_line(name: str, passes: Sequence[bool], noun: str, note: str) -> Line:
-    failed = passes.count(False)
-    if failed:
-        return Line(f"FAIL  @{name}: {failed} of {_count(len(passes), noun)} failed{note}", _FAIL)
-    return Line(f"PASS  @{name}: {_count(len(passes), noun)}{note}", _PASS)
-
-
-def _issue_lines(issue: PlanningIssue) -> list[Line]:
+def issue_lines(issue: PlanningIssue) -> list[Line]:
+    """A planning issue with its place and hint."""
     place = f"{issue.source_location}: " if issue.source_location else ""
     kind = issue.kind.value.replace("_", " ")
     lines = [Line(f"{place}@{issue.case}: {issue.op}: {kind}: {issue.message}", _FAIL)]
@@ -149,20 +132,31 @@ def _issue_lines(issue: PlanningIssue) -> list[Line]:
     return lines
 
 
-def _failed_lines(head: str, expectations: Expectations, issue: RuntimeIssue | None) -> list[Line]:
-    lines = [Line(head, _FAIL)]
+def _failed_lines(expectations: Expectations, issue: RuntimeIssue | None) -> list[Line]:
+    lines: list[Line] = []
     if issue is not None:
         place = f"{issue.source_location}: " if issue.source_location else ""
-        lines.append(Line(f"  {place}{issue.stage} ({issue.provider}): {issue.message}"))
+        code = f" [{issue.kind}]" if issue.category == "program" else ""
+        lines.append(Line(f"  {place}{issue.stage} ({issue.provider}){code}: {issue.message}"))
+        if issue.fix_hint:
+            lines.append(Line(f"    hint: {issue.fix_hint}"))
     for failure in expectations.failures:
         lines.extend(_expectation_lines(failure))
     return lines
 
 
 def _expectation_lines(failure: ExpectationFailure) -> list[Line]:
-    against = f" against {failure.expected_value_id}" if failure.expected_value_id else ""
-    head = f"  expectation {failure.index} ({failure.kind.value}): {failure.actual_value_id}{against}"
-    return [Line(head), Line(f"    {failure.detail}")]
+    place = f"{failure.source_location}: " if failure.source_location else ""
+    against = f" against %{failure.expected_value_id}" if failure.expected_value_id else ""
+    kind = f"expectation {failure.index} ({failure.kind.value})"
+    return [
+        Line(f"  {place}{kind}: %{failure.actual_value_id}{against}"),
+        Line(f"    {failure.detail}"),
+    ]
+
+
+def _sample_text(result: SampleResult) -> str:
+    return f"sample {result.sample_ordinal}{_parameters_text(result.parameters)}"
 
 
 def _parameters_text(parameters: ParameterValues) -> str:
@@ -170,16 +164,22 @@ def _parameters_text(parameters: ParameterValues) -> str:
     return f" {{{values}}}" if values else ""
 
 
-def _more(name: str, failed: int, noun: str) -> list[Line]:
-    hidden = failed - MAX_DETAILED_FAILURES
-    return [Line(f"@{name}: and {_count(hidden, f'more failed {noun}')}", _FAIL)] if hidden > 0 else []
+def _more(name: str, failed: int, limit: int | None, noun: str) -> list[Line]:
+    if limit is None or failed <= limit:
+        return []
+    return [Line(f"@{name}: and {count_text(failed - limit, f'more failed {noun}')}", _FAIL)]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _totals(count: int, failed: int, noun: str) -> str:
-    return f"{_count(count, noun)}: {count - failed} passed, {failed} failed"
+    return f"{count_text(count, noun)}: {count - failed} passed, {failed} failed"
 
 
-def _count(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
     ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
     return f"{count} {noun}{ending}"
 

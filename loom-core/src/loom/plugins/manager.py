@@ -230,7 +230,7 @@ def find_device(name: str) -> Device:
         }
         hint = did_you_mean(name, devices)
         if name in packages:
-            hint = f"install {packages[name]}"
+            hint = f"install {packages[name]}, or use --device=reference"
         raise fail(
             "TARGET/036",
             f"no device named '{name}'",

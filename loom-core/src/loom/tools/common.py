@@ -9,9 +9,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from loom.ir.diagnostics import LoomError
+if TYPE_CHECKING:
+    from loom.ir.diagnostics import LoomError
 
 EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
@@ -45,6 +46,8 @@ def report(error: LoomError) -> None:
 
 def run_tool(prog: str, body: Callable[[], int]) -> int:
     """Run a command; bad input ends in a message and a status, never in a traceback."""
+    # Imported here so that --help does not wait for them.
+    from loom.ir.diagnostics import LoomError
     from loom.plugins.manager import PluginError
 
     try:

@@ -1,0 +1,97 @@
+"""What a case runs: kernels and functions on a device, oracles on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from attrs import define, field
+
+from loom.check.errors import CheckError
+from loom.check.host_tensor import HostTensor
+from loom.check.values import Environment, format_of, value_id
+from loom.ir.core import Module, Op
+from loom.plugins.manager import Registries
+from loom.plugins.records import OpenDevice
+
+
+@define(eq=False)
+class Execution:
+    """A device in use for the cases of one module.
+
+    Functions that a case calls are host code. A device that runs no functions (its `runs_functions` is false)
+    leaves them to the reference evaluator, which is opened when first needed.
+    """
+
+    module: Module
+    device: OpenDevice
+    device_name: str
+    registries: Registries
+    symbols: dict[str, Op] = field(init=False)
+    _host: OpenDevice | None = field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self.symbols = self.module.symbols()
+
+    def function_device(self) -> tuple[OpenDevice, str]:
+        """The device that runs functions, and its name."""
+        if getattr(self.device, "runs_functions", True):
+            return self.device, self.device_name
+        if self._host is None:
+            self._host = self.registries.devices["reference"].open(None)
+        return self._host, "reference"
+
+    def close(self) -> None:
+        """Close what the execution opened itself."""
+        if self._host is not None:
+            self._host.close()
+            self._host = None
+
+
+def _launch(op: Any, values: Environment, execution: Execution) -> None:
+    kernel = execution.symbols[op.callee]
+    workload = [int(values.scalar(value)) for value in op.workload]
+    execution.device.launch(execution.module, kernel, workload, [values.argument(value) for value in op.args])
+
+
+def _call(op: Any, values: Environment, execution: Execution) -> None:
+    device, _ = execution.function_device()
+    function = execution.symbols[op.callee]
+    returned = device.call(execution.module, function, [values.argument(value) for value in op.args])
+    _check_count(len(returned), op)
+    for result, value in zip(op.results, returned, strict=True):
+        values.accept(result, value)
+
+
+def _oracle(op: Any, values: Environment, execution: Execution) -> None:
+    oracle = execution.registries.oracles[op.provider]
+    inputs = [values[value] for value in op.inputs]
+    returned = oracle.compute(op.facts or {}, inputs, [result.type for result in op.results])
+    _check_count(len(returned), op)
+    for result, tensor in zip(op.results, returned, strict=True):
+        wanted, shape = format_of(result.type), values.shape(result.type)
+        if not isinstance(tensor, HostTensor) or tensor.element is not wanted or tensor.shape != shape:
+            raise CheckError(f"the oracle's value for %{value_id(result)} is not {wanted.name} {list(shape)}")
+        values[result] = tensor
+
+
+def _check_count(count: int, op: Op) -> None:
+    if count != len(op.results):
+        raise CheckError(f"{count} values came back for the {len(op.results)} results of '{op.name}'")
+
+
+Invocation = Callable[[Any, Environment, Execution], None]
+
+INVOCATIONS: Final[Mapping[str, tuple[str, Invocation]]] = {
+    "kernel.launch": ("launch", _launch),
+    "func.call": ("call", _call),
+    "check.oracle.call": ("oracle", _oracle),
+}
+"""Op -> the stage that a report names, and what carries it out."""
+
+
+def invocation_provider(op: Any, execution: Execution) -> str:
+    """Who carries an invocation out."""
+    if op.name == "check.oracle.call":
+        return str(op.provider)
+    return execution.function_device()[1] if op.name == "func.call" else execution.device_name

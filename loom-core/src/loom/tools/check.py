@@ -1,0 +1,129 @@
+"""``loom-check``: run the check cases of a module."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, run_tool, wants_colour
+
+PROG = "loom-check"
+EXAMPLES = """\
+  loom-check saxpy.loom                            on the simulator, as amdgpu:gfx1100
+  loom-check saxpy.loom --device=reference         by evaluating the source program
+  loom-check checks.loom --library=kernel.loom --device=sim --target=amdgpu:gfx1200
+  loom-check saxpy.loom --case=@tails --sample=3   one sample of one case
+  loom-check saxpy.loom --json > report.json       the report for programs
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command's arguments."""
+    parser = make_parser(PROG, "Run the check cases of a Loom module on a device.", EXAMPLES)
+    parser.add_argument("input", metavar="FILE", help="module with check cases")
+    parser.add_argument("--library", action="append", default=[], metavar="PATH",
+                        help="link against this library (repeatable)")
+    parser.add_argument("--device", default="sim", metavar="NAME",
+                        help="device to run on; see loom-plugins (default: sim)")
+    parser.add_argument("--target", metavar="FAMILY:SELECTOR",
+                        help="target to compile for (default: the device's own)")
+    parser.add_argument("--case", action="append", default=[], metavar="@NAME",
+                        help="run this case (repeatable; default: all)")
+    parser.add_argument("--sample", type=_sample, default=None, metavar="N",
+                        help="run only the sample with this ordinal of each case (default: -1, all)")
+    parser.add_argument("--max-samples-per-case", type=_cap, default=None, metavar="N",
+                        help="run at most this many samples of a case (default: 4096)")
+    parser.add_argument("--file-output-dir", metavar="DIR",
+                        help="where the files go that cases write; without it none are written")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--json", action="store_true", help="print the loom.test.v0 report on standard output")
+    mode.add_argument("--list", action="store_true", help="list the cases with their samples, run nothing")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--quiet", "-q", action="store_true", help="show only what did not pass, and the totals")
+    amount.add_argument("--verbose", "-v", action="store_true", help="show every sample and every failure")
+    parser.add_argument("--no-color", action="store_true", help="plain text on terminals too (as NO_COLOR does)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point. Returns 0 when all ran cases passed, 1 for a failure or bad input."""
+    args = build_parser().parse_args(argv)
+    return run_tool(PROG, lambda: _run(args))
+
+
+def _sample(text: str) -> int | None:
+    ordinal = _integer(text)
+    if ordinal < -1:
+        raise argparse.ArgumentTypeError(f"{ordinal} is not a sample ordinal")
+    return None if ordinal == -1 else ordinal
+
+
+def _cap(text: str) -> int:
+    cap = _integer(text)
+    if cap < 1:
+        raise argparse.ArgumentTypeError(f"{cap} is not a number of samples above 0")
+    return cap
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer") from None
+
+
+def _run(args: argparse.Namespace) -> int:
+    from loom.check.errors import CheckError
+
+    try:
+        return _run_checks(args)
+    except CheckError as error:
+        sys.stderr.write(f"{PROG}: error: {error}\n")
+        return EXIT_FAILURE
+
+
+def _run_checks(args: argparse.Namespace) -> int:
+    from loom import api
+    from loom.check.console import Console, Verbosity, listing
+    from loom.check.options import DEFAULT_SAMPLE_CAP, CheckOptions
+    from loom.check.plan import plan_checks
+    from loom.check.report import to_json
+    from loom.check.report_text import write_lines
+    from loom.check.runner import run_plan
+    from loom.check.session import opened, select_device
+    from loom.plugins.manager import load_plugins
+
+    device, target = select_device(args.device, args.target)
+    module = api.prepare_checks([args.input], args.library, target)
+    options = CheckOptions(
+        cases=tuple(name.removeprefix("@") for name in args.case),
+        sample=args.sample,
+        max_samples_per_case=args.max_samples_per_case or DEFAULT_SAMPLE_CAP,
+        output_directory=Path(args.file_output_dir) if args.file_output_dir is not None else None,
+        device_name=device.name,
+    )
+    registries = load_plugins()
+    plan = plan_checks(module, options, registries)
+    if not plan.cases:
+        sys.stderr.write(f"{PROG}: note: {args.input} has no check cases\n")
+    colour = wants_colour(sys.stdout) and not args.no_color
+    if args.list:
+        write_lines(listing(plan), sys.stdout, colour=colour)
+        return EXIT_FAILURE if plan.issues else EXIT_OK
+    verbosity = (
+        Verbosity.SILENT if args.json else Verbosity.QUIET if args.quiet
+        else Verbosity.VERBOSE if args.verbose else Verbosity.NORMAL
+    )
+    console = Console(sys.stdout, sys.stderr, verbosity, colour=colour)
+    try:
+        with opened(device, target) as handle:
+            report = run_plan(plan, handle, options, registries, console)
+    finally:
+        console.clear()
+    if args.json:
+        sys.stdout.write(to_json(report))
+    else:
+        console.finish(plan, report)
+    return EXIT_FAILURE if report.failed else EXIT_OK
