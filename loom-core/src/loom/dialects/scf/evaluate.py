@@ -15,7 +15,7 @@ from loom.evaluate.faults import FaultCode
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric.formats import Array
 from loom.evaluate.rules import evaluates
-from loom.evaluate.values import Poisoned, RuntimeValue, choose
+from loom.evaluate.values import Poisoned, RuntimeValue
 from loom.ir.core import Op, Region
 
 
@@ -149,50 +149,31 @@ def _divergent_loop(
 @evaluates("scf.while")
 def while_loop(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """First region, then the second while the flag holds; a lane leaves with what it forwarded last."""
-    outer = frame.mask
-    header = list(operands)
+    test = op.before.entry.last
+    looping = frame.mask
+    header: Sequence[RuntimeValue] = operands
     results: list[RuntimeValue] | None = None
-    mask = outer
     while True:
         frame.machine.program.step(op)
-        flag, *forwarded = frame.run_region(op.before, mask, header)
-        more = frame.condition(op.before.entry.last, flag)
-        if more.ndim == 0:
-            leaving, staying = (None, mask) if more else (mask, None)
-            all_leave = not more
-            none_leave = bool(more)
-        else:
-            active = np.ones(more.shape, dtype=np.bool_) if mask is None else mask
-            leaving, staying = active & ~more, active & more
-            all_leave, none_leave = not staying.any(), not leaving.any()
-        if not none_leave:
-            results = _left(frame, op, leaving, results, forwarded)
-        if all_leave:
-            frame.mask = outer
-            assert results is not None
-            return results
-        mask = staying if none_leave is False else mask
-        values = frame.run_region(op.after, mask, forwarded)
-        header = _next_header(frame, op, mask, values, header)
+        flag, *forwarded = frame.run_region(op.before, looping, header)
+        more = frame.condition(test, flag)
+        if more.ndim or not more:
+            inside = np.ones(frame.machine.lanes.count, dtype=np.bool_) if looping is None else looping
+            leaving, staying = inside & ~more, inside & more
+            if results is None:
+                results = forwarded
+            elif leaving.any():
+                results = [
+                    frame.merge(op, result, leaving, new, old)
+                    for result, new, old in zip(op.results, forwarded, results, strict=True)
+                ]
+            if not staying.any():
+                return results
+            looping = None if staying.all() else staying
+        header = frame.run_region(op.after, looping, forwarded)
 
 
-def _left(
-    frame: Frame, op: Any, leaving: Array | None, results: list[RuntimeValue] | None, forwarded: list[RuntimeValue]
-) -> list[RuntimeValue]:
-    """The results after more lanes left; ``None`` means that all lanes leave at once."""
-    if results is None or leaving is None:
-        return forwarded
-    return [
-        frame.merge(op, result, leaving, new, old)
-        for result, new, old in zip(op.results, forwarded, results, strict=True)
-    ]
-
-
-def _next_header(
-    frame: Frame, op: Any, mask: Array | None, values: list[RuntimeValue], header: list[RuntimeValue]
-) -> list[RuntimeValue]:
-    """Lanes that have left do not look at the header again, so the new values replace it."""
-    return values
-
-
-__all__ = ["choose"]
+@evaluates("scf.schedule.fence")
+def schedule_fence(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """Constrains only how a compiler orders code."""
+    return ()

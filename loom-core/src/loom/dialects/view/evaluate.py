@@ -1,0 +1,59 @@
+"""What view operations mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from loom.evaluate import accesses
+from loom.evaluate.frame import Frame
+from loom.evaluate.layouts import strides_of
+from loom.evaluate.numeric.formats import Array
+from loom.evaluate.rules import evaluates
+from loom.evaluate.values import RuntimeValue, View, format_of, integer
+from loom.text.directives import index_entries
+
+
+def index_values(frame: Frame, op: Any) -> list[Array]:
+    """The index list of an access or subview, static entries included."""
+    return [integer(e) if isinstance(e, int) else frame.env[e] for e in index_entries(op.indices, op.static_indices)]
+
+
+@evaluates("view.subview")
+def subview(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """The same root and strides from another origin; extents come from the result type."""
+    source: View = operands[0]
+    size = format_of(op.source.type).dtype.itemsize
+    origin = source.origin
+    with np.errstate(over="ignore"):
+        for index, stride in zip(index_values(frame, op), source.strides, strict=True):
+            origin = np.asarray(origin + index * stride * size)
+    extents = tuple(frame.extent(d) for d in op.results[0].type.dims)
+    return (View(source.buffer, origin, extents, source.strides),)
+
+
+@evaluates("view.refine")
+def refine(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """The same bytes under another description. Only a changed layout slot changes the strides."""
+    source: View = operands[0]
+    old, new = op.source.type, op.results[0].type
+    extents = tuple(frame.extent(d) for d in new.dims)
+    strides = source.strides if old.encoding == new.encoding else strides_of(frame, new, extents)
+    return (View(source.buffer, source.origin, extents, strides),)
+
+
+@evaluates("view.load")
+def load(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """Reads one element."""
+    place = accesses.locate(frame, op, operands[0], op.source.type, index_values(frame, op))
+    return (accesses.load(frame, op, place),)
+
+
+@evaluates("view.store")
+def store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """Writes one element."""
+    place = accesses.locate(frame, op, operands[1], op.target.type, index_values(frame, op))
+    accesses.store(frame, op, place, operands[0])
+    return ()

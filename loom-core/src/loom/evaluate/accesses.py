@@ -1,0 +1,295 @@
+"""Element accesses through views: addresses of all lanes at once, with every check of the language.
+
+An access is judged in the order extent, buffer, alignment, initialization, race; the first offending lane is
+reported. Only active lanes are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import numpy.typing as npt
+
+from loom.evaluate.faults import FaultCode
+from loom.evaluate.numeric.formats import I1, Array, ScalarFormat
+from loom.evaluate.races import Race
+from loom.evaluate.storage import Storage
+from loom.evaluate.values import Buffer, View, format_of
+from loom.ir.core import Op
+from loom.ir.types import ShapedType, Type
+
+if TYPE_CHECKING:
+    from loom.evaluate.frame import Frame
+
+Addresses = npt.NDArray[np.int64]
+
+# Byte offsets beyond this cannot belong to any storage, and sums of offsets below it do not overflow.
+_REACH = float(1 << 61)
+
+
+@attrs.frozen(eq=False)
+class Located:
+    """Where the elements of one operation lie.
+
+    ``addresses`` are byte offsets in the storage, of shape ``[*extents]`` when all lanes access the same elements
+    (``shared``) or ``[active, *extents]``. ``lanes`` are the accessing lanes in order, ``rank`` counts the vector
+    axes.
+    """
+
+    buffer: Buffer
+    addresses: Addresses
+    lanes: Array
+    shared: bool
+    rank: int
+    format: ScalarFormat
+
+
+def locate(
+    frame: Frame, op: Op, view: View, view_type: Type, indices: Sequence[Array], footprint: tuple[int, ...] = ()
+) -> Located:
+    """Find the elements that the active lanes access, and check extents, buffer range and alignment.
+
+    ``indices`` hold one index per view axis (``int64``, ``()`` or ``[lanes]``). ``footprint`` are the extents of a
+    vector access; its axes cover the trailing view axes.
+    """
+    assert isinstance(view_type, ShapedType)
+    format = format_of(view_type)
+    size = format.dtype.itemsize
+    rank = len(footprint)
+    active = frame.active
+    lanes = np.arange(frame.machine.lanes.count) if active is None else active
+    buffer = view.buffer
+    arrays = (*indices, *view.extents, *view.strides, view.origin, buffer.base, buffer.length)
+    shared = buffer.which is None and all(a.ndim == 0 for a in arrays)
+
+    def taken(array: Array) -> Array:
+        """The active lanes of an array, with room for the vector axes."""
+        if array.ndim == 0:
+            return array
+        if active is not None:
+            array = array[active]
+        return array.reshape(array.shape + (1,) * rank)
+
+    if 0 in footprint:
+        # An empty vector touches no memory, so nothing about its place can be wrong.
+        nowhere = np.zeros(footprint if shared else (lanes.size, *footprint), dtype=np.int64)
+        return Located(buffer, nowhere, lanes, shared, rank, format)
+    offset: Any = np.zeros((), dtype=np.int64)
+    # Sums of products may leave 64 bits only in views that span more than any storage does.
+    estimate: Any = None if _spans_little(view, size) else np.zeros((), dtype=np.float64)
+    leading = len(view.extents) - rank
+    with np.errstate(over="ignore"):
+        for axis, (index, extent, stride) in enumerate(zip(indices, view.extents, view.strides, strict=True)):
+            position = taken(index)
+            if axis >= leading:
+                steps = np.arange(footprint[axis - leading], dtype=np.int64)
+                position = position + steps.reshape(steps.shape + (1,) * (len(view.extents) - 1 - axis))
+            limit = taken(extent)
+            outside = (position < 0) | (position >= limit)
+            if outside.any():
+                raise _outside_extent(frame, op, axis, position, limit, outside, lanes, rank)
+            step = taken(stride)
+            offset = offset + position * step
+            if estimate is not None:
+                estimate = estimate + position.astype(np.float64) * step
+        start = taken(view.origin)
+        addresses = start + offset * size
+        length = taken(buffer.length)
+        outside = (addresses < 0) | (addresses + size > length)
+        if estimate is not None:
+            estimate = estimate * size + start
+            outside = outside | (estimate > _REACH)
+    if np.any(outside):
+        raise _outside_buffer(frame, op, addresses, estimate, size, length, outside, lanes, rank)
+    addresses = addresses + taken(buffer.base)
+    full = tuple(footprint) if shared else (lanes.size, *footprint)
+    if addresses.shape != full:
+        addresses = np.broadcast_to(addresses, full)
+    located = Located(buffer, addresses, lanes, shared, rank, format)
+    if addresses.size:
+        _check_alignment(frame, op, located, view_type.access_alignment)
+    return located
+
+
+def _spans_little(view: View, size: int) -> bool:
+    """Whether byte offsets of all elements are far below the range of 64-bit arithmetic."""
+    if any(a.ndim for a in (view.origin, *view.extents, *view.strides)):
+        return False
+    span = sum((int(e) - 1) * int(s) for e, s in zip(view.extents, view.strides, strict=True))
+    return int(view.origin) + abs(span) * size < _REACH
+
+
+def load(frame: Frame, op: Op, located: Located) -> Array:
+    """The elements, in the shape of a value: ``[*extents]`` or ``[lanes, *extents]``."""
+    format = located.format
+    values = np.zeros(located.addresses.shape, dtype=np.uint8 if format is I1 else format.dtype)
+    for storage, picked in _parts(frame, located):
+        addresses = located.addresses if picked is None else located.addresses[picked]
+        lanes = located.lanes if picked is None else located.lanes[picked]
+        missing = storage.unwritten(addresses, values.dtype.itemsize)
+        if missing is not None:
+            lane, at = _first(missing, lanes, located.rank, located.shared)
+            raise frame.fault(
+                FaultCode.UNINITIALIZED,
+                op,
+                f"'{op.name}' reads byte {_place(addresses, at)} of {storage.space} scratch, which was never written",
+                lane,
+                address=_place(addresses, at),
+            )
+        if storage.races is not None:
+            _watch(frame, op, storage, addresses, lanes, located, writes=False)
+        read = storage.load(addresses, values.dtype)
+        if picked is None:
+            values = read
+        else:
+            values[picked] = read
+    stored: Array = values & np.uint8(1) != 0 if format is I1 else values
+    if located.shared or located.lanes.size == frame.machine.lanes.count:
+        return stored
+    result = np.zeros((frame.machine.lanes.count, *stored.shape[1:]), dtype=stored.dtype)
+    result[located.lanes] = stored
+    return result
+
+
+def store(frame: Frame, op: Op, located: Located, value: Array) -> None:
+    """Write a value (``[*extents]`` or ``[lanes, *extents]``) to the elements."""
+    if value.ndim > located.rank and located.lanes.size != value.shape[0]:
+        value = value[located.lanes]
+    if located.format is I1:
+        value = value.astype(np.uint8)
+    for storage, picked in _parts(frame, located):
+        addresses = located.addresses if picked is None else located.addresses[picked]
+        lanes = located.lanes if picked is None else located.lanes[picked]
+        if not storage.data.flags.writeable:
+            raise frame.fault(FaultCode.BAD_ARGUMENT, op, "the storage is read-only", int(lanes[0]))
+        if storage.races is not None:
+            _watch(frame, op, storage, addresses, lanes, located, writes=True)
+        # Without a race detector a shared address means a single lane, whose value is the one to store.
+        values = np.broadcast_to(
+            value[-1] if located.shared and value.ndim > located.rank else value, located.addresses.shape
+        )
+        storage.store(addresses, values if picked is None else values[picked])
+
+
+def _parts(frame: Frame, located: Located) -> list[tuple[Storage, Array | None]]:
+    """The storages accessed, each with the positions of the accesses to it (``None``: all)."""
+    buffer = located.buffer
+    if located.addresses.size == 0:
+        return []
+    if buffer.which is None:
+        return [(buffer.storages[0], None)]
+    which = buffer.which[located.lanes]
+    return [(storage, np.flatnonzero(which == i)) for i, storage in enumerate(buffer.storages) if (which == i).any()]
+
+
+def _check_alignment(frame: Frame, op: Op, located: Located, alignment: int) -> None:
+    if alignment == 1:
+        return
+    for storage, picked in _parts(frame, located):
+        addresses = located.addresses if picked is None else located.addresses[picked]
+        lanes = located.lanes if picked is None else located.lanes[picked]
+        bad = (addresses + storage.address) % alignment != 0
+        if bad.any():
+            lane, at = _first(bad, lanes, located.rank, located.shared)
+            raise frame.fault(
+                FaultCode.MISALIGNED,
+                op,
+                f"'{op.name}' of {located.format.name} needs alignment {alignment}, but byte "
+                f"{_place(addresses, at)} of the storage does not have it",
+                lane,
+                address=_place(addresses, at),
+                alignment=alignment,
+            )
+
+
+def _watch(
+    frame: Frame, op: Op, storage: Storage, addresses: Addresses, lanes: Array, located: Located, writes: bool
+) -> None:
+    """Tell the race detector about an access; reports the conflict that it finds."""
+    assert storage.races is not None
+    clock = frame.machine.clocks["workgroup" if storage.space == "workgroup" else "global"]
+    if located.shared:
+        # All lanes access the same elements: the first and the last stand for all, being the farthest apart.
+        lanes = lanes[[0, -1]] if lanes.size > 1 else lanes
+        addresses = np.broadcast_to(addresses, (lanes.size, *addresses.shape))
+    per_lane = addresses.size // lanes.size
+    who = lanes if per_lane == 1 else np.repeat(lanes, per_lane)
+    note = storage.races.write if writes else storage.races.read
+    flat = addresses.reshape(-1)
+    race = note(flat, located.format.dtype.itemsize, clock.stamp[who])
+    if race is not None:
+        raise _race_fault(frame, op, race, int(who[race.position]), int(flat[race.position]), writes)
+
+
+def _race_fault(frame: Frame, op: Op, race: Race, lane: int, address: int, writes: bool) -> Exception:
+    lanes = frame.machine.lanes
+    other = lanes.describe_item(race.other_item)
+    verb = "writes" if writes else "reads"
+    did = "writes" if race.other_wrote else "reads"
+    return frame.fault(
+        FaultCode.DATA_RACE,
+        op,
+        f"data race: '{op.name}' {verb} byte {address}, which {other} {did} without a barrier between them",
+        lane,
+        address=address,
+        other_workitem=other,
+    )
+
+
+def _first(bad: Array, lanes: Array, rank: int, shared: bool) -> tuple[int, tuple[int, ...]]:
+    """The first offending lane and the position of its first offending element."""
+    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(bad)), bad.shape)) if bad.ndim else ()
+    return int(lanes[0] if shared or bad.ndim <= rank else lanes[at[0]]), at
+
+
+def _place(addresses: Addresses, at: tuple[int, ...]) -> int:
+    return int(addresses[at])
+
+
+def _at(array: Array, at: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    return np.broadcast_to(array, shape)[at]
+
+
+def _outside_extent(
+    frame: Frame, op: Op, axis: int, position: Array, limit: Array, outside: Array, lanes: Array, rank: int
+) -> Exception:
+    lane, at = _first(outside, lanes, rank, shared=False)
+    index, extent = int(_at(position, at, outside.shape)), int(_at(limit, at, outside.shape))
+    return frame.fault(
+        FaultCode.OUT_OF_BOUNDS,
+        op,
+        f"'{op.name}': index {index} of axis {axis} is outside the extent {extent}",
+        lane,
+        dim_index=axis,
+        offset=index,
+        bound=extent,
+    )
+
+
+def _outside_buffer(
+    frame: Frame,
+    op: Op,
+    addresses: Array,
+    estimate: Array,
+    size: int,
+    length: Array,
+    outside: Array,
+    lanes: Array,
+    rank: int,
+) -> Exception:
+    lane, at = _first(outside, lanes, rank, shared=False)
+    byte = int(_at(addresses, at, outside.shape))
+    far = 0.0 if estimate is None else float(_at(estimate, at, outside.shape))
+    extent = int(_at(length, at, outside.shape))
+    where = f"bytes {byte} to {byte + size - 1}" if far <= _REACH else f"bytes around {far:.3g}"
+    return frame.fault(
+        FaultCode.OUT_OF_BOUNDS,
+        op,
+        f"'{op.name}': {where} are outside the buffer of {extent} bytes",
+        lane,
+        address=byte,
+        bound=extent,
+    )

@@ -1,0 +1,127 @@
+"""Running kernels and functions of a module on host values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loom.evaluate.assumptions import check_predicates
+from loom.evaluate.binding import Binder, to_host
+from loom.evaluate.faults import FaultCode, fault, unsupported
+from loom.evaluate.frame import Frame
+from loom.evaluate.lanes import batches, host_lane
+from loom.evaluate.launch import LaunchGeometry, evaluate_launch_config
+from loom.evaluate.layouts import form_view
+from loom.evaluate.limits import Limits
+from loom.evaluate.machine import Machine, Program
+from loom.evaluate.races import RaceDetector
+from loom.evaluate.values import Buffer, RuntimeValue, integer
+from loom.ir.core import Module, Op
+from loom.ir.recursion import deep_recursion
+from loom.ir.types import ShapedType
+
+
+def launch_kernel(
+    module: Module,
+    kernel: Op,
+    workload: Sequence[Any],
+    arguments: Sequence[Any],
+    *,
+    facts: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+) -> LaunchGeometry:
+    """Evaluate a dispatch of a ``kernel.def``: all work-items, batch by batch of whole workgroups.
+
+    ``workload`` are integers, ``arguments`` contiguous NumPy arrays (updated in place) and scalars. Returns the
+    geometry of the dispatch. Raises ``LoomError`` for anything that the program leaves undefined, at the operation
+    that does it; arrays may then hold part of the results.
+    """
+    program = Program.of(module, facts or {}, limits)
+    geometry = evaluate_launch_config(kernel, workload, module, facts)
+    items = math.prod(geometry.workgroup_size)
+    if items > program.limits.group_items:
+        raise fault(
+            FaultCode.MEMORY_LIMIT,
+            kernel,
+            f"a workgroup of {items} work-items exceeds the limit of {program.limits.group_items}",
+            limit=program.limits.group_items,
+        )
+    size = program.facts.get("subgroup_size")
+    subgroup = size if isinstance(size, int) else None
+    total = items * math.prod(geometry.workgroups)
+    if total >= 1 << 31:
+        raise fault(
+            FaultCode.MEMORY_LIMIT,
+            kernel,
+            f"a dispatch of {total} work-items is too large to evaluate",
+            limit=(1 << 31) - 1,
+        )
+    body = kernel.regions[-1]
+    # Shadows of buffers live as long as the dispatch, because workgroups of different batches can race.
+    binder = Binder(kernel, lambda size: RaceDetector(size, items, subgroup))
+    values = binder.bind(body.entry.args, arguments)
+    with deep_recursion():
+        for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
+            machine = Machine(program, lanes)
+            machine.call(kernel, kernel, values, None, lambda frame: _enter(frame, kernel))
+    return geometry
+
+
+def call_function(
+    module: Module,
+    function: Op,
+    arguments: Sequence[Any],
+    *,
+    facts: Mapping[str, object] | None = None,
+    limits: Limits | None = None,
+    state: dict[str, RuntimeValue] | None = None,
+) -> list[Any]:
+    """Evaluate one call of a function definition; see :func:`launch_kernel`. ``state`` holds the module's globals.
+
+    Returns NumPy scalars, arrays for vectors, and arrays over the same storage for buffers and views.
+    """
+    if "declaration" in function.spec.traits or "function" not in function.spec.traits:
+        raise unsupported(function, f"'@{function.attribute('callee')}' has no body to call")
+    program = Program.of(module, facts or {}, limits, state)
+    machine = Machine(program, host_lane())
+    with deep_recursion():
+        if state is not None and not state.get(_INITIALIZED):
+            state[_INITIALIZED] = True
+            for op in module.ops:
+                if op.name == "func.def" and op.attribute("cc") == "initializer":
+                    machine.call(op, op, [], None)
+        values = Binder(function, lambda size: None).bind(function.regions[-1].entry.args, arguments)
+        results = machine.call(function, function, values, None, lambda frame: _enter(frame, function))
+    specs: Any = function.attribute("result_specs")
+    return [to_host(value, spec.type) for value, spec in zip(results, specs, strict=True)]
+
+
+# No symbol is spelled like this.
+_INITIALIZED = ""
+
+
+def _enter(frame: Frame, op: Op) -> None:
+    """Finish binding the parameters of a root: views take their shape, and ``where`` predicates must hold."""
+    parameters = op.regions[-1].entry.args
+    for parameter in parameters:
+        value = frame.env[parameter]
+        if isinstance(parameter.type, ShapedType) and isinstance(value, Buffer):
+            frame.env[parameter] = form_view(frame, value, integer(0), parameter.type)
+    for parameter in parameters:
+        _check_extents(frame, op, parameter.type)
+    predicates: Any = op.attribute("predicates") or ()
+    about = [p for p in predicates if all(isinstance(a, int) or a.index < len(parameters) for a in p.args)]
+    check_predicates(frame, op, about, parameters, [frame.env[p] for p in parameters], "required")
+
+
+def _check_extents(frame: Frame, op: Op, type_: object) -> None:
+    if not isinstance(type_, ShapedType):
+        return
+    for dim in type_.dims:
+        if not isinstance(dim, int):
+            lane = frame.offender(frame.extent(dim) < 0)
+            if lane is not None:
+                raise frame.fault(
+                    FaultCode.FALSE_PREDICATE, op, f"the extent %{dim.name} is negative", lane, value_name=str(dim.name)
+                )

@@ -1,0 +1,74 @@
+"""Forming views: extents and element strides from view types and layout values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from loom.evaluate.numeric.formats import Array
+from loom.evaluate.values import DENSE, Buffer, Layout, View, integer
+from loom.ir.attributes import Encoding
+from loom.ir.core import Value
+from loom.ir.diagnostics import fail
+from loom.ir.types import ShapedType, Type
+
+if TYPE_CHECKING:
+    from loom.evaluate.frame import Frame
+
+
+def form_view(frame: Frame, buffer: Buffer, origin: Array, type_: Type) -> View:
+    """The window of a type at a byte offset of a root; extents and layout as they are now."""
+    assert isinstance(type_, ShapedType)
+    extents = tuple(frame.extent(d) for d in type_.dims)
+    return View(buffer, origin, extents, strides_of(frame, type_, extents))
+
+
+def strides_of(frame: Frame, type_: ShapedType, extents: Sequence[Array]) -> tuple[Array, ...]:
+    """Element strides of a view type: row-major over the extents unless it names a strided layout."""
+    layout = _layout(frame, type_.encoding)
+    dense = dense_strides(extents)
+    if not layout.strides:
+        return dense
+    if layout.dense.ndim == 0 and not layout.dense:
+        return layout.strides
+    return tuple(np.where(layout.dense, d, s) for d, s in zip(dense, layout.strides, strict=True))
+
+
+def dense_strides(extents: Sequence[Array]) -> tuple[Array, ...]:
+    """Row-major strides in elements."""
+    strides: list[Array] = []
+    stride: Array = integer(1)
+    with np.errstate(over="ignore"):
+        for extent in reversed(extents):
+            strides.append(stride)
+            stride = np.asarray(stride * extent)
+    return tuple(reversed(strides))
+
+
+def _layout(frame: Frame, encoding: Encoding | Value | None) -> Layout:
+    if encoding is None:
+        return DENSE
+    if isinstance(encoding, Value):
+        value = frame.env[encoding]
+        if isinstance(value, Layout):
+            return value
+        encoding = value
+    assert isinstance(encoding, Encoding)
+    return static_layout(encoding)
+
+
+def static_layout(encoding: Encoding) -> Layout:
+    """The layout of a static specification. Raises a diagnostic for one that is no layout."""
+    if encoding.family == "encoding.layout.dense":
+        return DENSE
+    if encoding.family == "encoding.layout.strided":
+        strides = encoding.param("strides", ())
+        assert isinstance(strides, tuple)
+        return Layout(np.asarray(False), tuple(integer(s) for s in strides))
+    if encoding.family == "encoding.storage":
+        layout = encoding.param("layout")
+        if isinstance(layout, Encoding):
+            return static_layout(layout)
+    raise fail("TARGET/001", f"the encoding {encoding} does not place elements", target_key="reference")

@@ -1,0 +1,21 @@
+"""Bounds that keep an evaluation from hanging or exhausting memory."""
+
+from __future__ import annotations
+
+import attrs
+
+
+@attrs.frozen
+class Limits:
+    """Bounds of one launch or call.
+
+    ``steps`` counts loop iterations, block transfers and calls; ``scratch_bytes`` bounds all storage that one
+    ``buffer.alloca`` makes for a batch; ``batch_lanes`` is how many work-items are evaluated together (rounded to
+    whole workgroups); ``call_depth`` bounds nested calls.
+    """
+
+    steps: int = 4_000_000
+    scratch_bytes: int = 1 << 30
+    batch_lanes: int = 1 << 15
+    group_items: int = 1 << 20
+    call_depth: int = 2_000

@@ -1,0 +1,181 @@
+"""The evaluator: runs callable operations on NumPy values, all lanes of a batch in lockstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+
+from loom.evaluate.faults import FaultCode, fault, unsupported
+from loom.evaluate.frame import Frame
+from loom.evaluate.lanes import Lanes
+from loom.evaluate.limits import Limits
+from loom.evaluate.numeric.formats import Array
+from loom.evaluate.poison import observe
+from loom.evaluate.races import Clock, RaceDetector
+from loom.evaluate.rules import Rule, find_rule
+from loom.evaluate.storage import Storage
+from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
+from loom.ir.core import Block, Module, Op, Region
+
+Results = list[RuntimeValue]
+
+
+@attrs.define(eq=False)
+class Program:
+    """A module made ready to run: its symbols, the rules of its blocks, its module state, and the step budget.
+
+    ``facts`` are normalized target facts; ``globals`` hold the values of variables and constants by symbol.
+    """
+
+    symbols: dict[str, Op]
+    facts: Mapping[str, object]
+    limits: Limits
+    globals: dict[str, RuntimeValue]
+    has_poison: bool
+    steps: int = 0
+    _rules: dict[Block, list[tuple[Rule, Op]]] = attrs.field(factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        module: Module,
+        facts: Mapping[str, object],
+        limits: Limits | None = None,
+        globals_: dict[str, RuntimeValue] | None = None,
+    ) -> Program:
+        """Prepare a verified module in which every application of a template has been resolved."""
+        poison = any("poison" in op.spec.traits for op in module.walk())
+        return cls(module.symbols(), facts, limits or Limits(), {} if globals_ is None else globals_, poison)
+
+    def rules_of(self, block: Block) -> list[tuple[Rule, Op]]:
+        """The operations of a block but its terminator, each with its rule."""
+        found = self._rules.get(block)
+        if found is None:
+            found = self._rules[block] = [
+                (find_rule(op) or _without_rule, op) for op in block if "terminator" not in op.spec.traits
+            ]
+        return found
+
+    def step(self, op: Op) -> None:
+        """Count one loop iteration, block transfer or call. Raises a diagnostic when the budget is used up."""
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            raise fault(
+                FaultCode.STEP_LIMIT,
+                op,
+                f"the program takes more than {self.limits.steps} steps; it may not terminate",
+                limit=self.limits.steps,
+            )
+
+
+def _without_rule(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    raise unsupported(op, f"'{op.name}' has no meaning in the reference evaluator")
+
+
+class Machine:
+    """Evaluates one batch of lanes."""
+
+    def __init__(self, program: Program, lanes: Lanes) -> None:
+        self.program = program
+        self.lanes = lanes
+        self.depth = 0
+        # Barriers order the accesses of the space that they name, so each space has its own clock.
+        self.clocks = {"workgroup": Clock(lanes.item), "global": Clock(lanes.item)}
+
+    # -- storage -------------------------------------------------------------------------------------------
+
+    def allocate(self, op: Op, space: str, size: Array, alignment: int, mask: Array | None) -> Buffer:
+        """Fresh scratch of ``size`` bytes per instance: one per lane (private), per workgroup, or in total.
+
+        ``size`` is ``int64`` of shape ``()`` or ``[lanes]``; lanes of one workgroup must agree on the size of
+        workgroup storage.
+        """
+        lanes = self.lanes
+        active = size if size.ndim == 0 or mask is None else size[mask]
+        largest = int(active.max())
+        stride = max(-(-largest // alignment) * alignment, alignment)
+        shared = lanes.geometry is not None and space == "workgroup"
+        if shared and size.ndim:
+            group = lanes.group if mask is None else lanes.group[mask]
+            ends = np.zeros(lanes.group_count, dtype=np.int64)
+            ends[group] = active
+            if (ends[group] != active).any():
+                raise unsupported(op, "the work-items of a workgroup allocate different sizes of workgroup storage")
+        instances = lanes.group_count if shared else lanes.count
+        total = instances * stride
+        if total > self.program.limits.scratch_bytes:
+            raise fault(
+                FaultCode.MEMORY_LIMIT,
+                op,
+                f"{total} bytes of scratch for {instances} instances of {largest} "
+                f"exceed the limit of {self.program.limits.scratch_bytes}",
+                bytes=total,
+            )
+        storage = Storage(
+            space, np.zeros(total, dtype=np.uint8), fresh=True, races=self.race_detector(total) if shared else None
+        )
+        if instances == 1:
+            base = integer(0)
+        else:
+            index = lanes.group if shared else np.arange(lanes.count, dtype=np.int64)
+            base = index * stride
+        return Buffer((storage,), base, size)
+
+    def race_detector(self, size: int) -> RaceDetector | None:
+        """What watches storage that several work-items reach; nothing for a host function."""
+        if self.lanes.geometry is None:
+            return None
+        return RaceDetector(size, self.lanes.items_per_group, self.lanes.subgroup_size)
+
+    # -- calls ---------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        op: Op,
+        callee: Op,
+        arguments: Sequence[RuntimeValue],
+        mask: Array | None,
+        entered: Callable[[Frame], None] | None = None,
+    ) -> Results:
+        """Run the body of a function-like operation with the active lanes; ``op`` is the call (for diagnostics).
+
+        ``entered`` is called with the new frame once the parameters are bound.
+        """
+        self.program.step(op)
+        if self.depth >= self.program.limits.call_depth:
+            raise fault(
+                FaultCode.CALL_DEPTH,
+                op,
+                f"calls nest deeper than {self.program.limits.call_depth}",
+                limit=self.program.limits.call_depth,
+            )
+        self.depth += 1
+        frame = Frame(self, mask)
+        body = callee.regions[-1]
+        for parameter, value in zip(body.entry.args, arguments, strict=True):
+            frame.env[parameter] = value
+        if entered is not None:
+            entered(frame)
+        results = self._run_body(frame, body, mask)
+        self.depth -= 1
+        return results
+
+    def _run_body(self, frame: Frame, body: Region, mask: Array | None) -> Results:
+        if len(body.blocks) > 1:
+            from loom.evaluate.control import run_graph
+
+            return run_graph(frame, body, mask)
+        end = frame.run_block(body.entry, mask)
+        return returned(frame, end)
+
+
+def returned(frame: Frame, end: Op) -> Results:
+    """The operands of a return, which must not be poison."""
+    values: list[Any] = [frame.env[v] for v in end.operands]
+    if frame.machine.program.has_poison:
+        observe(frame, end, values, "observation boundary")
+        values = [v.value if isinstance(v, Poisoned) else v for v in values]
+    return values

@@ -1,0 +1,69 @@
+"""Storage: a block of bytes with an identity, and what is known about each byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from loom.evaluate.races import RaceDetector
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class Storage:
+    """One allocation: bytes, and for fresh scratch which of them have been written.
+
+    ``space`` is the memory space word. ``data`` are the bytes (``uint8[size]``); scratch of several instances (one
+    per lane or per workgroup) lies in one array. ``written`` (``bool[size]``) is ``None`` when every byte has a value
+    from the start. ``address`` is the storage's notional address: what alignment is judged by. ``races`` watches
+    accesses of storage that work-items share.
+    """
+
+    __slots__ = ("address", "data", "races", "space", "typed", "written")
+
+    def __init__(
+        self, space: str, data: Bytes, *, address: int = 0, fresh: bool = False, races: RaceDetector | None = None
+    ) -> None:
+        self.space = space
+        self.data = data
+        self.address = address
+        self.written: npt.NDArray[np.bool_] | None = np.zeros(data.size, dtype=np.bool_) if fresh else None
+        self.races = races
+        self.typed: dict[np.dtype[Any], npt.NDArray[Any]] = {}
+
+    def elements(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """The bytes read as elements of a type (a trailing part that does not fill one is left out)."""
+        found = self.typed.get(dtype)
+        if found is None:
+            size = self.data.size - self.data.size % dtype.itemsize
+            found = self.typed[dtype] = self.data[:size].view(dtype)
+        return found
+
+    def load(self, addresses: npt.NDArray[np.int64], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+        """Gather elements at byte offsets (any shape). Offsets must be in range; any alignment will do."""
+        size = dtype.itemsize
+        if size == 1 or not (addresses % size).any():
+            return np.asarray(self.elements(dtype)[addresses // size])
+        gathered = self.data[addresses[..., None] + np.arange(size)]
+        return np.ascontiguousarray(gathered).view(dtype)[..., 0]
+
+    def store(self, addresses: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> None:
+        """Scatter elements to byte offsets of the same shape; of equal offsets the last one wins."""
+        size = values.dtype.itemsize
+        if size == 1 or not (addresses % size).any():
+            self.elements(values.dtype)[addresses // size] = values
+        else:
+            raw = np.ascontiguousarray(values)[..., None].view(np.uint8)
+            self.data[addresses[..., None] + np.arange(size)] = raw
+        if self.written is not None:
+            self.written[addresses[..., None] + np.arange(size)] = True
+
+    def unwritten(self, addresses: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_] | None:
+        """Which elements of ``size`` bytes hold a byte that was never written; ``None`` when there is none."""
+        if self.written is None:
+            return None
+        known = self.written[addresses[..., None] + np.arange(size)].all(axis=-1)
+        return None if known.all() else ~known
