@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from loom.ir.attributes import Encoding, ResultSpec
 from loom.ir.diagnostics import Location
+from loom.ir.recursion import deep_recursion
 from loom.ir.types import Type
 
 if TYPE_CHECKING:
@@ -465,8 +466,9 @@ class Module:
         copy = Module(self.name)
         copy.header = self.header
         copy.aliases = dict(self.aliases)
-        for op in self.body:
-            copy.body.append(op.clone({}))
+        with deep_recursion():
+            for op in self.body:
+                copy.body.append(op.clone({}))
         return copy
 
 

@@ -10,6 +10,7 @@ import attrs
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
+from loom.ir.recursion import deep_recursion
 from loom.link.universe import Member, Universe, is_declaration
 from loom.specialize.pipeline import CODE, providers_of, target_test
 from loom.specialize.select import bind, decide_requirement, select
@@ -60,7 +61,8 @@ def link(inputs: Sequence[Module], libraries: Sequence[Module] = (), options: Li
     Raises :class:`~loom.ir.diagnostics.LoomError` for duplicate definitions, incompatible signatures, unknown roots
     and, unless unresolved declarations are allowed, for open ones.
     """
-    return _Linker(Universe(inputs, libraries), options or LinkOptions()).run()
+    with deep_recursion():
+        return _Linker(Universe(inputs, libraries), options or LinkOptions()).run()
 
 
 class _Linker:

@@ -10,6 +10,7 @@ import attrs
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
+from loom.ir.recursion import deep_recursion
 from loom.specialize.select import Selection, bind, require_provider_holds, select
 from loom.specialize.targets import accepts_record, check_authored_target
 from loom.transforms.canonicalize import canonicalize
@@ -47,9 +48,10 @@ def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str
         kept = [op for op in work.body if _name(op) in roots]
     eliminate_dead_symbols_with_providers(work, kept)
     symbols = work.symbols()
-    for op in list(work.body):
-        if op.name in CODE:
-            _specialize_function(op, symbols, target, result.selections)
+    with deep_recursion():
+        for op in list(work.body):
+            if op.name in CODE:
+                _specialize_function(op, symbols, target, result.selections)
     eliminate_dead_symbols(work, kept)
     return result
 

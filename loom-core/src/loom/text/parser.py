@@ -287,6 +287,8 @@ class Parser:
                 i += 2
             if toks[i] != "=":
                 self.expected(i, "'='")
+            if "%" in names:
+                self.lexical_check(start + 2 * names.index("%"))
             i += 1
             first = toks[i]
         reader = _READERS.get(first)
@@ -321,9 +323,14 @@ class Parser:
     def guarded_statement(self, block: Block) -> None:
         """Read one operation; after an error go on at the next line, past any region that was opened."""
         start = self.i
+        scope, defined, shadowed = self.scope, self.defined, self.shadowed
         try:
             self.statement(block)
+            if self.scope is not scope:
+                # A signature opened a scope of its own; at module level nothing is left to restore.
+                self.scope, self.defined, self.shadowed = scope, defined, shadowed
         except ParseFailure:
+            self.scope, self.defined, self.shadowed = scope, defined, shadowed
             self.forward = None
             self.signature = False
             if sum(d.severity == "error" for d in self.diagnostics) >= ERROR_LIMIT:

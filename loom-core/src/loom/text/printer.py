@@ -14,18 +14,25 @@ if TYPE_CHECKING:
 
     Writer = Callable[["Printer", Op], str]
 
+# Characters from which on a region's text is deferred, and what surrounds its number meanwhile: a lone
+# surrogate, which no text read from a file contains.
+DEFER_AT: Final = 4096
+MARK: Final = "\ud800"
+
 _WRITERS: Final[dict[str, Writer]] = {}
 
 
 class Printer:
     """State of printing one module-level operation. ``pad`` is the indentation of the current operation."""
 
-    __slots__ = ("labels", "names", "pad", "writer")
+    __slots__ = ("deferred", "labels", "names", "pad", "writer")
 
     def __init__(self) -> None:
         self.names: dict[Value, str] = {}
         self.labels: dict[Block, str] = {}
         self.pad = ""
+        # Texts of large regions, put in at the end: an outer region would copy them once per level of nesting.
+        self.deferred: list[str] = []
         # Replaces the canonical form of statements inside an assembly body.
         self.writer: Callable[[Op], str] | None = None
 
@@ -94,7 +101,28 @@ class Printer:
         finally:
             self.pad = outer
         add(outer + "}")
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        if len(text) < DEFER_AT:
+            return text
+        self.deferred.append(text)
+        return f"{MARK}{len(self.deferred) - 1}{MARK}"
+
+    def complete(self, text: str) -> str:
+        """Put the deferred texts in their places."""
+        if not self.deferred:
+            return text
+        parts: list[str] = []
+        stack = [(text, False)]
+        while stack:
+            piece, is_reference = stack.pop()
+            if is_reference:
+                piece = self.deferred[int(piece)]
+            elif MARK not in piece:
+                parts.append(piece)
+                continue
+            pieces = piece.split(MARK)
+            stack.extend((pieces[k], k % 2 == 1) for k in reversed(range(len(pieces))))
+        return "".join(parts)
 
     def _prints_label(self, block: Block) -> bool:
         return block.label is not None
@@ -127,7 +155,7 @@ def print_op(op: Op) -> str:
     naming.signature(op)
     naming.op(op)
     lines = [f"// {c}" if c else "//" for c in op.comments]
-    lines.append(printer.statement(op))
+    lines.append(printer.complete(printer.statement(op)))
     return "\n".join(lines)
 
 
