@@ -88,9 +88,7 @@ def same(actual: list[float], expected: list[float]) -> bool:
 
 
 @given(
-    st.one_of(
-        st.floats(allow_nan=False), st.floats(width=32, allow_nan=False), st.floats(width=16, allow_nan=False)
-    )
+    st.one_of(st.floats(allow_nan=False), st.floats(width=32, allow_nan=False), st.floats(width=16, allow_nan=False))
 )
 @example(1.0 + 2**-8)
 @example(1.0 + 3 * 2**-8)

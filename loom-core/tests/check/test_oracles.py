@@ -108,9 +108,7 @@ def test_integers_are_exact(data: st.DataObject) -> None:
     lhs, left = operand(left_name, m, k)
     rhs, right = operand(right_name, k, n)
     init, start = operand("i64", m, n)
-    exact = [
-        [start[i][j] + sum(left[i][x] * right[x][j] for x in range(k)) for j in range(n)] for i in range(m)
-    ]
+    exact = [[start[i][j] + sum(left[i][x] * right[x][j] for x in range(k)) for j in range(n)] for i in range(m)]
     fits = all(-(2**63) <= value < 2**63 for row in exact for value in row)
     formats = attributes(left_name, right_name, "i64", "i64")
     if fits:
@@ -191,9 +189,7 @@ BIG_F32 = fill(F32, [1, 1], 3e38)
             "result format 'f99' is unknown",
         ),
         (
-            lambda: matmul(
-                ONE_F32, ONE_F32, ONE_F32, F32, {**attributes("f32", "f32", "f32", ""), "result": 3}
-            ),
+            lambda: matmul(ONE_F32, ONE_F32, ONE_F32, F32, {**attributes("f32", "f32", "f32", ""), "result": 3}),
             "result format 3 is unknown",
         ),
         (
@@ -201,27 +197,19 @@ BIG_F32 = fill(F32, [1, 1], 3e38)
             "lhs of element type f32 cannot hold format f16",
         ),
         (
-            lambda: matmul(
-                ONE_F32, ONE_F32, fill(I32, [1, 1], 1), F32, attributes("f32", "f32", "f32", "f32")
-            ),
+            lambda: matmul(ONE_F32, ONE_F32, fill(I32, [1, 1], 1), F32, attributes("f32", "f32", "f32", "f32")),
             "init of element type i32 cannot hold format f32",
         ),
         (
-            lambda: matmul(
-                integers(I32, [[1]]), ONE_F32, ONE_F32, F32, attributes("i32", "f32", "f32", "f32")
-            ),
+            lambda: matmul(integers(I32, [[1]]), ONE_F32, ONE_F32, F32, attributes("i32", "f32", "f32", "f32")),
             "all floating-point, all integer, or",
         ),
         (
-            lambda: matmul(
-                ONE_F32, ONE_F32, integers(I32, [[1]]), I32, attributes("f32", "f32", "i32", "i32")
-            ),
+            lambda: matmul(ONE_F32, ONE_F32, integers(I32, [[1]]), I32, attributes("f32", "f32", "i32", "i32")),
             "all floating-point, all integer, or",
         ),
         (
-            lambda: matmul(
-                iota(INDEX, [1, 1], 1, 1), ONE_F32, ONE_F32, F32, attributes("i64", "f32", "f32", "f32")
-            ),
+            lambda: matmul(iota(INDEX, [1, 1], 1, 1), ONE_F32, ONE_F32, F32, attributes("i64", "f32", "f32", "f32")),
             "lhs of element type index cannot hold format i64",
         ),
         (
@@ -279,10 +267,7 @@ def test_infinite_inputs_are_no_overflow() -> None:
 def test_empty_products(formats: dict[str, object] | None) -> None:
     """No k: the result is `init`. No rows: an empty result."""
     init = fill(F32, [2, 2], 3.0)
-    assert (
-        matmul(fill(F32, [2, 0], 0.0), fill(F32, [0, 2], 0.0), init, F32, formats).array.tolist()
-        == [[3.0] * 2] * 2
-    )
+    assert matmul(fill(F32, [2, 0], 0.0), fill(F32, [0, 2], 0.0), init, F32, formats).array.tolist() == [[3.0] * 2] * 2
     empty = matmul(fill(F32, [0, 2], 0.0), fill(F32, [2, 2], 0.0), fill(F32, [0, 2], 0.0), F32, formats)
     assert empty.shape == (0, 2)
 

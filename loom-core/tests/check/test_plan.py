@@ -237,6 +237,7 @@ def benchmark_issues(benchmark: str) -> tuple[PlanningIssue, ...]:
     return found.issues
 
 
+@pytest.mark.seed("T02")
 def test_benchmarks_are_checked_with_their_case() -> None:
     """Their faults fail the run, but the case still runs."""
     assert benchmark_issues("check.benchmark<@tails_case> @one {count = 127}") == ()

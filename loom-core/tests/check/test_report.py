@@ -84,9 +84,7 @@ def sample(case: str, ordinal: int, passed: bool) -> SampleResult:
 
 
 def full_report() -> TestReport:
-    error = PlanningError(
-        PlanningIssueKind.INVALID_PARAMETER, "parameter 'n': bad", subject="n", fix_hint="fix it"
-    )
+    error = PlanningError(PlanningIssueKind.INVALID_PARAMETER, "parameter 'n': bad", subject="n", fix_hint="fix it")
     return TestReport.collect(
         case_count=4,
         scenario_count=1,
@@ -97,9 +95,7 @@ def full_report() -> TestReport:
         ],
         trials=[TrialResult("s", "01/02", 0, 3, 3, False, failed_expectations())],
         skipped_cases=[
-            SkippedCase(
-                "off", "loom.target", "requires", SkipCode.REQUIREMENT_NOT_SATISFIED, display_message="wave64"
-            )
+            SkippedCase("off", "loom.target", "requires", SkipCode.REQUIREMENT_NOT_SATISFIED, display_message="wave64")
         ],
         planning_issues=[PlanningIssue.from_error(error, "broken", "check.param.range", PLACE)],
         xfails=[ExpectedFailure("x", ExpectedFailureOutcome.XPASS, ("TYPE/001",), ())],
@@ -221,9 +217,7 @@ def test_json_is_deterministic() -> None:
         (
             TestReport.collect(
                 case_count=1,
-                planning_issues=[
-                    PlanningIssue(PlanningIssueKind.INVALID_INVOCATION, "a", "kernel.launch", None, "no")
-                ],
+                planning_issues=[PlanningIssue(PlanningIssueKind.INVALID_INVOCATION, "a", "kernel.launch", None, "no")],
             ),
             True,
         ),
@@ -291,9 +285,7 @@ def test_runtime_issues_are_shown() -> None:
     issue = RuntimeIssue("device", "sim", "launch", "fault", "read past the end of %x", None, place)
     failed = SampleResult("a", 0, False, Expectations(), issue, files=("out/y.npy",))
     program = RuntimeIssue("program", "sim", "launch", "TARGET/001", "no such op", None, None, "use another")
-    report = TestReport.collect(
-        case_count=2, samples=[failed, SampleResult("b", 1, False, Expectations(), program)]
-    )
+    report = TestReport.collect(case_count=2, samples=[failed, SampleResult("b", 1, False, Expectations(), program)])
     assert [line.text for line in failure_lines(report)] == [
         "@a sample 0",
         "  k.loom:9:3: launch (sim): read past the end of %x",

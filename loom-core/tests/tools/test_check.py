@@ -86,6 +86,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, 
 # -- output for people -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.seed("T01")
 def test_a_passing_file(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     """A line per case and the totals; a skip is no failure and standard error stays empty."""
     assert check(capsys, source) == (
@@ -97,12 +98,11 @@ def test_a_passing_file(capsys: pytest.CaptureFixture[str], source: Path) -> Non
     )
 
 
+@pytest.mark.seed("T01")
 def test_a_wrong_expectation(capsys: pytest.CaptureFixture[str], wrong: Path) -> None:
     """Sample parameters, first differing index with both values, counts, largest error, exit status 1."""
     status, out, err = check(capsys, wrong, "--case=@tails")
-    line = PROGRAM.splitlines().index(
-        "  check.expect.bitwise actual(%x) expected(%want) : tensor<[%n]xf32>"
-    )
+    line = PROGRAM.splitlines().index("  check.expect.bitwise actual(%x) expected(%want) : tensor<[%n]xf32>")
     place = f"{wrong}:{line + 1}:3"
     assert (status, err) == (1, "")
     assert out.splitlines() == [
@@ -130,9 +130,7 @@ def test_files_of_failures(capsys: pytest.CaptureFixture[str], wrong: Path, tmp_
     np.testing.assert_array_equal(np.load(target / "x.npy"), np.arange(1, 34, dtype=np.float32))
 
 
-def test_nothing_is_written_when_all_passes(
-    capsys: pytest.CaptureFixture[str], source: Path, tmp_path: Path
-) -> None:
+def test_nothing_is_written_when_all_passes(capsys: pytest.CaptureFixture[str], source: Path, tmp_path: Path) -> None:
     """Not even the directory."""
     assert check(capsys, source, f"--file-output-dir={tmp_path / 'out'}")[0] == 0
     assert not (tmp_path / "out").exists()
@@ -140,15 +138,21 @@ def test_nothing_is_written_when_all_passes(
 
 def test_selection(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     """Cases with or without the sigil, one sample by its ordinal, and a cap that is reported."""
-    assert check(capsys, source, "--case=wide")[1].splitlines()[-1] == (
-        "0 samples: 0 passed, 0 failed; 1 skipped case"
-    )
+    assert check(capsys, source, "--case=wide")[1].splitlines()[-1] == ("0 samples: 0 passed, 0 failed; 1 skipped case")
     out = check(capsys, source, "--case", "@tails", "--sample", "2", "--verbose")[1]
     assert out.splitlines()[0] == "  ok   sample 2 {count = 64} (time)"
     assert out.splitlines()[-1] == "1 sample: 1 passed, 0 failed"
     out = check(capsys, source, "--case=@tails", "--max-samples-per-case=2")[1]
     assert out.splitlines()[0] == "PASS  @tails: 2 samples (of 3; the rest is over the cap) (time)"
+    out = check(capsys, source.with_name(_two_cases(source)), "--sample=1")[1]
+    assert out.splitlines()[:2] == ["PASS  @tails: 1 sample (time)", "NONE  @once: the selected sample does not exist"]
     assert check(capsys, source, "--sample=-1", "--case=@tails")[1].splitlines()[-1] == "3 samples: 3 passed, 0 failed"
+
+
+def _two_cases(source: Path) -> str:
+    head = "case public @wide {\n  check.requires<loom.target> {subgroup_size = 64}"
+    source.with_name("two.loom").write_text(source.read_text().replace(head, "case @once {"))
+    return "two.loom"
 
 
 def test_quiet_and_verbose(capsys: pytest.CaptureFixture[str], source: Path, wrong: Path) -> None:
@@ -172,7 +176,7 @@ def test_listing_runs_nothing(capsys: pytest.CaptureFixture[str], wrong: Path) -
 def test_planning_issues(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     """Fail the run, with place and hint, but only their case does not run."""
     text = source.read_text().replace("{count = 64}", "{count = 65}") + (
-        'check.case @bad {\n  %v = check.literal value(300) : i8\n  check.return\n}\n'
+        "check.case @bad {\n  %v = check.literal value(300) : i8\n  check.return\n}\n"
     )
     source.write_text(text)
     line = len(text.splitlines())
@@ -195,11 +199,14 @@ def test_planning_issues(capsys: pytest.CaptureFixture[str], source: Path) -> No
 
 def test_a_fault_in_a_kernel(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     """The sample fails with the diagnostic's code and the place in the kernel; the others run."""
-    text = source.read_text().replace("%x = check.generate.iota offset(0.0) step(1.0) : tensor<[%n]xf32>",
-                                      "%x = check.generate.iota offset(0.0) step(1.0) : tensor<33xf32>")
+    text = source.read_text().replace(
+        "%x = check.generate.iota offset(0.0) step(1.0) : tensor<[%n]xf32>",
+        "%x = check.generate.iota offset(0.0) step(1.0) : tensor<33xf32>",
+    )
     text = text.replace("actual(%x) expected(%want) : tensor<[%n]xf32>", "actual(%x) expected(%x) : tensor<33xf32>")
-    text = text.replace("tensor<[%n]xf32>)", "tensor<33xf32>)").replace('path("x.npy") : tensor<[%n]xf32>',
-                                                                        'path("x.npy") : tensor<33xf32>')
+    text = text.replace("tensor<[%n]xf32>)", "tensor<33xf32>)").replace(
+        'path("x.npy") : tensor<[%n]xf32>', 'path("x.npy") : tensor<33xf32>'
+    )
     source.write_text(text)
     status, out, _ = check(capsys, source, "--case=@tails")
     assert status == 1
@@ -270,9 +277,7 @@ def test_unknown_names(capsys: pytest.CaptureFixture[str], source: Path) -> None
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",), ("--list",)])
-def test_files_that_cannot_be_read(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, flags: tuple[str, ...]
-) -> None:
+def test_files_that_cannot_be_read(capsys: pytest.CaptureFixture[str], tmp_path: Path, flags: tuple[str, ...]) -> None:
     """One line each, whatever the output was to be."""
     missing = tmp_path / "missing.loom"
     assert refused(capsys, missing, *flags) == f"loom-check: error: {missing}: No such file or directory\n"
@@ -462,9 +467,7 @@ def test_on_a_terminal(source: Path) -> None:
 
 def test_no_progress_off_a_terminal(source: Path) -> None:
     """Standard error stays empty, and nothing is coloured."""
-    result = subprocess.run(
-        [*COMMAND, source, "--device=reference"], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([*COMMAND, source, "--device=reference"], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout.startswith("PASS  @tails: 3 samples (")
 

@@ -43,9 +43,7 @@ def expect_bitwise(actual: HostTensor, expected: HostTensor) -> Verdict:
     return _verdict(ExpectationKind.BITWISE, actual, expected, np.asarray(differs))
 
 
-def expect_close(
-    actual: HostTensor, expected: HostTensor, atol: float, rtol: float, nan: NanPolicy
-) -> Verdict:
+def expect_close(actual: HostTensor, expected: HostTensor, atol: float, rtol: float, nan: NanPolicy) -> Verdict:
     """Floats with `abs(actual - expected) <= atol + rtol * abs(expected)`, computed in `f64`.
 
     With a NaN on either side the pair passes only if the policy is `same` and both are NaN. An

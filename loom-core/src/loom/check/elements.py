@@ -48,8 +48,7 @@ def require_integer(element: ScalarFormat, value: object, subject: str) -> int:
         raise CheckError(f"{subject} must be an integer for element type {element.name}, not {value!r}")
     if not element.minimum <= value <= element.maximum:
         raise CheckError(
-            f"{subject} {value} is outside the range of {element.name} "
-            f"({element.minimum} to {element.maximum})"
+            f"{subject} {value} is outside the range of {element.name} ({element.minimum} to {element.maximum})"
         )
     return value
 
@@ -57,9 +56,7 @@ def require_integer(element: ScalarFormat, value: object, subject: str) -> int:
 def require_float(element: ScalarFormat, value: object, subject: str) -> float:
     """`value` as a float; raises `CheckError` naming `subject` when it is anything else."""
     if not isinstance(value, float):
-        raise CheckError(
-            f"{subject} must be a floating-point number for element type {element.name}, not {value!r}"
-        )
+        raise CheckError(f"{subject} must be a floating-point number for element type {element.name}, not {value!r}")
     return value
 
 

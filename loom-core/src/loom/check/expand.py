@@ -209,9 +209,7 @@ class Expansion:
     def full_count(self) -> int:
         """Samples that the selected product has, whether or not the cap leaves them out."""
         return math.prod(
-            parameter.count
-            for position, parameter in enumerate(self.parameters)
-            if position not in self.pinned
+            parameter.count for position, parameter in enumerate(self.parameters) if position not in self.pinned
         )
 
     @property

@@ -32,9 +32,7 @@ def _reason(
     provider = providers.get(op.provider)
     if provider is None:
         message = f"no requirement provider is registered as '{op.provider}'"
-        return SkippedCase(
-            case, op.provider, word, SkipCode.PROVIDER_NOT_REGISTERED, display_message=message
-        )
+        return SkippedCase(case, op.provider, word, SkipCode.PROVIDER_NOT_REGISTERED, display_message=message)
     verdict = provider.check(op.facts or {}, facts)
     if word == "skip_if":
         if not verdict.satisfied:

@@ -74,9 +74,7 @@ def iota(
     return HostTensor(element, integers.astype(element.dtype).reshape(extents))
 
 
-def random_uniform(
-    element: ScalarFormat, shape: Sequence[int], seed: int, low: object, high: object
-) -> HostTensor:
+def random_uniform(element: ScalarFormat, shape: Sequence[int], seed: int, low: object, high: object) -> HostTensor:
     """Values drawn uniformly between `low` and `high`, from the stream of `seed` (modulo 2^64).
 
     Integers include both bounds: `low + word mod (high - low + 1)`. Floats take the upper 53 bits

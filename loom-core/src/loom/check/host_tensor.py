@@ -77,9 +77,7 @@ def tensor_view(source: HostTensor, offset: int, element: ScalarFormat, shape: S
     size = math.prod(extents) * element.dtype.itemsize
     available = source.array.nbytes
     if offset < 0 or offset + size > available:
-        raise CheckError(
-            f"a view of {size} bytes at byte offset {offset} leaves its source of {available} bytes"
-        )
+        raise CheckError(f"a view of {size} bytes at byte offset {offset} leaves its source of {available} bytes")
     window = source.bytes_view()[offset : offset + size]
     return HostTensor(element, window.view(element.dtype).reshape(extents))
 

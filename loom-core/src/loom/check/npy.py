@@ -31,8 +31,7 @@ _ALIGNMENT = 64
 # `bf16` has no NumPy type: its bits travel as unsigned 16-bit integers, which no other element type uses,
 # and the 8-bit floats as unsigned bytes. Byte distances are unsigned in files.
 _DESCRIPTIONS = {
-    element.name: "<u8" if element is OFFSET else element.dtype.newbyteorder("<").str
-    for element in FORMATS.values()
+    element.name: "<u8" if element is OFFSET else element.dtype.newbyteorder("<").str for element in FORMATS.values()
 }
 
 _ENTRY = re.compile(

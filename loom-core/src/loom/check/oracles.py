@@ -106,9 +106,7 @@ def reference_tiled_matmul(
     return tiled_matmul(lhs, rhs, init, _result_element(types), attributes)
 
 
-def _operands(
-    inputs: Sequence[HostTensor], types: Sequence[Type]
-) -> tuple[HostTensor, HostTensor, HostTensor]:
+def _operands(inputs: Sequence[HostTensor], types: Sequence[Type]) -> tuple[HostTensor, HostTensor, HostTensor]:
     if len(inputs) != 3 or len(types) != 1:
         raise CheckError(
             f"a matrix product takes lhs, rhs and init and has one result, not {len(inputs)} inputs "
@@ -214,9 +212,7 @@ def _default_domain(lhs: HostTensor, rhs: HostTensor, init: HostTensor, result: 
 def _check_domain(domain: MatrixDomain) -> None:
     # Floating-point inputs have no exact integer sum; all else has a meaning when each side is uniform.
     inputs = {isinstance(format, IntegerFormat) for format in (domain.lhs, domain.rhs)}
-    outputs = {
-        isinstance(format, IntegerFormat) for format in (domain.init, domain.accumulator, domain.result)
-    }
+    outputs = {isinstance(format, IntegerFormat) for format in (domain.init, domain.accumulator, domain.result)}
     if (inputs, outputs) not in (({False}, {False}), ({True}, {True}), ({True}, {False})):
         raise CheckError(
             "a matrix product is all floating-point, all integer, or has integer inputs with a "

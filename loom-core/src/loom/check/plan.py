@@ -95,8 +95,13 @@ def _select(module: Module, symbols: Mapping[str, Op], names: Sequence[str]) -> 
             raise fail("SYMBOL/002", f"there is no case '@{name}'", hint=hint, emitter="check", symbol_name=name)
         if found.name != "check.case":
             raise fail(
-                "SYMBOL/003", f"'@{name}' is a '{found.name}', not a case", found.loc, emitter="check",
-                related=(Related("asked for with --case"),), symbol_name=name, actual_kind=found.name,
+                "SYMBOL/003",
+                f"'@{name}' is a '{found.name}', not a case",
+                found.loc,
+                emitter="check",
+                related=(Related("asked for with --case"),),
+                symbol_name=name,
+                actual_kind=found.name,
                 expected_kind="check.case",
             )
     wanted = set(names)

@@ -131,9 +131,7 @@ def _call(op: Any, context: PlanContext) -> None:
 
 
 def _oracle(op: Any, context: PlanContext) -> None:
-    _check_provider(
-        op.provider, context.registries.oracles, "oracle", PlanningIssueKind.INVALID_INVOCATION
-    )
+    _check_provider(op.provider, context.registries.oracles, "oracle", PlanningIssueKind.INVALID_INVOCATION)
     for value in (*op.inputs, *op.results):
         _format(value.type)
 
@@ -182,9 +180,7 @@ def _shape(op: Any, context: PlanContext) -> None:
 
 
 def _custom(op: Any, context: PlanContext) -> None:
-    _check_provider(
-        op.provider, context.registries.validators, "comparison", PlanningIssueKind.INVALID_EXPECTATION
-    )
+    _check_provider(op.provider, context.registries.validators, "comparison", PlanningIssueKind.INVALID_EXPECTATION)
 
 
 def _invalid_expectation(message: str) -> NoReturn:

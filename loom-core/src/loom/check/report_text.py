@@ -47,6 +47,8 @@ def case_line(outcome: CaseOutcome, seconds: float | None = None) -> Line:
         reason = skipped.display_message or skipped.code.value
         return Line(f"SKIP  @{case}: {skipped.op}<{skipped.provider}>: {reason}", _SKIP)
     total, failed = len(outcome.samples), sum(not sample.passed for sample in outcome.samples)
+    if not total:
+        return Line(f"NONE  @{case}: the selected sample does not exist", _SKIP)
     limit = ""
     if outcome.truncated is not None:
         limit = f" (of {outcome.truncated.planned_sample_count}; the rest is over the cap)"

@@ -80,9 +80,7 @@ def _step(op: Op, values: Environment, execution: Execution) -> RuntimeIssue | N
     return None
 
 
-def _evaluate(
-    case: CasePlan, values: Environment, execution: Execution
-) -> tuple[Expectations, RuntimeIssue | None]:
+def _evaluate(case: CasePlan, values: Environment, execution: Execution) -> tuple[Expectations, RuntimeIssue | None]:
     """Every expectation, whether or not an earlier one failed; the first that could not be evaluated is the issue."""
     evaluated, failures = 0, []
     issue: RuntimeIssue | None = None
@@ -120,9 +118,7 @@ def _write(
     return tuple(files), issue
 
 
-def _write_one(
-    op: Any, values: Environment, directory: Path, files: list[str], failures: bool
-) -> RuntimeIssue | None:
+def _write_one(op: Any, values: Environment, directory: Path, files: list[str], failures: bool) -> RuntimeIssue | None:
     wanted = failures or op.mode == "always"
     # A sample that stopped early still writes what it has: that is when its values are of most interest.
     if not wanted or op.value not in values:

@@ -71,9 +71,7 @@ def run_plan(
     )
 
 
-def _run_case(
-    case: CasePlan, execution: Execution, output_directory: Path | None, progress: Progress
-) -> CaseOutcome:
+def _run_case(case: CasePlan, execution: Execution, output_directory: Path | None, progress: Progress) -> CaseOutcome:
     if case.issues:
         return CaseOutcome(case.name, issues=case.issues)
     try:

@@ -30,8 +30,12 @@ def select_device(name: str, target: TargetProfile | str | None) -> tuple[Device
     if profile is not None and device.families and profile.family not in device.families:
         families = " and ".join(device.families)
         raise fail(
-            "TARGET/036", f"the device '{name}' runs {families} targets, not '{profile.name}'", emitter="driver",
-            hint="choose another device or target; loom-plugins lists them", device=name, target_name=profile.name,
+            "TARGET/036",
+            f"the device '{name}' runs {families} targets, not '{profile.name}'",
+            emitter="driver",
+            hint="choose another device or target; loom-plugins lists them",
+            device=name,
+            target_name=profile.name,
         )
     return device, profile
 

@@ -23,20 +23,33 @@ def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = make_parser(PROG, "Run the check cases of a Loom module on a device.", EXAMPLES)
     parser.add_argument("input", metavar="FILE", help="module with check cases")
-    parser.add_argument("--library", action="append", default=[], metavar="PATH",
-                        help="link against this library (repeatable)")
-    parser.add_argument("--device", default="sim", metavar="NAME",
-                        help="device to run on; see loom-plugins (default: sim)")
-    parser.add_argument("--target", metavar="FAMILY:SELECTOR",
-                        help="target to compile for (default: the device's own)")
-    parser.add_argument("--case", action="append", default=[], metavar="@NAME",
-                        help="run this case (repeatable; default: all)")
-    parser.add_argument("--sample", type=_sample, default=None, metavar="N",
-                        help="run only the sample with this ordinal of each case (default: -1, all)")
-    parser.add_argument("--max-samples-per-case", type=_cap, default=None, metavar="N",
-                        help="run at most this many samples of a case (default: 4096)")
-    parser.add_argument("--file-output-dir", metavar="DIR",
-                        help="where the files go that cases write; without it none are written")
+    parser.add_argument(
+        "--library", action="append", default=[], metavar="PATH", help="link against this library (repeatable)"
+    )
+    parser.add_argument(
+        "--device", default="sim", metavar="NAME", help="device to run on; see loom-plugins (default: sim)"
+    )
+    parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target to compile for (default: the device's own)")
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="@NAME", help="run this case (repeatable; default: all)"
+    )
+    parser.add_argument(
+        "--sample",
+        type=_sample,
+        default=None,
+        metavar="N",
+        help="run only the sample with this ordinal of each case (default: -1, all)",
+    )
+    parser.add_argument(
+        "--max-samples-per-case",
+        type=_cap,
+        default=None,
+        metavar="N",
+        help="run at most this many samples of a case (default: 4096)",
+    )
+    parser.add_argument(
+        "--file-output-dir", metavar="DIR", help="where the files go that cases write; without it none are written"
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--json", action="store_true", help="print the loom.test.v0 report on standard output")
     mode.add_argument("--list", action="store_true", help="list the cases with their samples, run nothing")
@@ -113,8 +126,13 @@ def _run_checks(args: argparse.Namespace) -> int:
         write_lines(listing(plan), sys.stdout, colour=colour)
         return EXIT_FAILURE if plan.issues else EXIT_OK
     verbosity = (
-        Verbosity.SILENT if args.json else Verbosity.QUIET if args.quiet
-        else Verbosity.VERBOSE if args.verbose else Verbosity.NORMAL
+        Verbosity.SILENT
+        if args.json
+        else Verbosity.QUIET
+        if args.quiet
+        else Verbosity.VERBOSE
+        if args.verbose
+        else Verbosity.NORMAL
     )
     console = Console(sys.stdout, sys.stderr, verbosity, colour=colour)
     try:
