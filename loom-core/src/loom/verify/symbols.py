@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import attrs
 
+from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
-from loom.dialects.kernel.verify import check_launch
+from loom.dialects.kernel.verify import check_dispatch, check_launch
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related
 
@@ -85,7 +86,9 @@ def _config(op: Any, target: Any) -> list[Diagnostic]:
 FUNCTIONS: Final = ("func.def", "func.decl")
 FAMILIES: Final = ("template.decl",)
 PROVIDERS: Final = ("template.def", "template.ukernel")
+ENTRIES: Final = ("kernel.def", "kernel.entry.decl")
 KERNELS: Final = ("kernel.def", "kernel.decl")
+PROGRAMS: Final = ("command.program.def", "command.program.decl")
 LOW_FUNCTIONS: Final = ("low.func.def", "low.func.decl")
 
 USES: Final[dict[str, SymbolUse]] = {
@@ -96,7 +99,8 @@ USES: Final[dict[str, SymbolUse]] = {
     "template.call": SymbolUse("callee", PROVIDERS, "a template provider", _call),
     "config.get": SymbolUse("key", ("config.def", "config.decl"), "a configuration key", _config),
     "kernel.launch": SymbolUse("callee", KERNELS, "a kernel", check_launch),
-    "command.program.launch": SymbolUse("callee", ("command.program.def", "command.program.decl"), "a command program"),
+    "kernel.dispatch": SymbolUse("callee", ENTRIES, "an executable entry", check_dispatch),
+    "command.program.launch": SymbolUse("callee", PROGRAMS, "a command program", check_program_launch),
     "check.benchmark": SymbolUse("case", ("check.case",), "a check case"),
     "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
     "low.invoke": SymbolUse("callee", LOW_FUNCTIONS, "a Low function"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from loom.dialects.kernel.verify import check_arguments
 from loom.dialects.scf.verify import lengths_differ
 from loom.ir.diagnostics import Diagnostic
 from loom.ir.types import BUFFER, ERROR
@@ -20,6 +21,15 @@ def program(op: Any) -> list[Diagnostic] | None:
         )
         for arg in op.body.entry.args[op.specialization_count :]
         if arg.type is not BUFFER and arg.type is not ERROR
+    ]
+
+
+def check_program_launch(op: Any, target: Any) -> list[Diagnostic]:
+    """Operands match the program's specializations and bindings."""
+    args, count = target.body.entry.args, target.specialization_count
+    return [
+        *check_arguments(op, target, "specializations", op.specializations, args[:count]),
+        *check_arguments(op, target, "bindings", op.args, args[count:]),
     ]
 
 

@@ -54,6 +54,25 @@ class Decl(_Kernel):
 
 
 @s.op(
+    "kernel.entry.decl",
+    "⟦ $retain⟧⟦ target($target)⟧ $callee$<args body>",
+    traits=("symbol", "isolated"),
+    symbol="callee",
+    verify=v.device_arguments,
+)
+class EntryDecl(Op):
+    """Device contract of an executable entry that exists already; it has no launch configuration.
+
+    Nothing in a link supplies it, so it counts as its own definition.
+    """
+
+    callee: str = s.attribute(k.SYMBOL_NAME)
+    retain: str | None = s.optional_attribute(w.RETENTION)
+    target: str | None = s.optional_attribute(k.SYMBOL)
+    body: Region = s.region(None)
+
+
+@s.op(
     "kernel.launch.config",
     " workgroups($count_x, $count_y, $count_z) workgroup_size($size_x, $size_y, $size_z) : type($count_x)",
     traits=("terminator",),
@@ -92,6 +111,7 @@ class Launch(Op):
     "kernel.dispatch",
     " $callee[$counts]($args)⟦ workgroup_size($sizes)⟧ : [type($counts)](type($args))",
     traits=("unknown_effects", "command"),
+    verify=v.dispatch,
 )
 class Dispatch(Op):
     """Runs an entry with explicit counts."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from loom.dialects.scf.verify import out_of_contract
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, Related
-from loom.ir.types import ALL_SCALARS, BUFFER, ERROR, Type, is_tensor, is_vector, is_view
+from loom.ir.types import ALL_SCALARS, BUFFER, ERROR, I32, INDEX, Type, is_tensor, is_vector, is_view
 
 # Space -> (legal scopes, legal orderings).
 BARRIERS = {
@@ -16,11 +17,9 @@ BARRIERS = {
 }
 
 
-def kernel(op: Any) -> list[Diagnostic] | None:
-    """Device arguments have an ABI; the configuration region is pure."""
+def device_arguments(op: Any) -> list[Diagnostic]:
+    """Device arguments have an ABI."""
     found = []
-    if op.linkage is not None and op.export_symbol is None:
-        found.append(out_of_contract(op, "export", "absent", "given together with 'linkage'"))
     for arg in op.body.entry.args:
         if (
             arg.type not in ALL_SCALARS
@@ -41,6 +40,14 @@ def kernel(op: Any) -> list[Diagnostic] | None:
                     },
                 )
             )
+    return found
+
+
+def kernel(op: Any) -> list[Diagnostic] | None:
+    """Device arguments have an ABI; the configuration region is pure."""
+    found = device_arguments(op)
+    if op.linkage is not None and op.export_symbol is None:
+        found.append(out_of_contract(op, "export", "absent", "given together with 'linkage'"))
     for inner in op.config.ops():
         if not inner.spec.traits & {"pure", "terminator", "region_effects"} and "call" not in inner.spec.traits:
             found.append(
@@ -114,6 +121,38 @@ def launch(op: Any) -> list[Diagnostic] | None:
     return None
 
 
+def dispatch(op: Any) -> list[Diagnostic] | None:
+    """Outside kernels; one to three index counts or one ``view<3xi32>``; no or three workgroup extents."""
+    found = launch(op) or []
+    types = [v.type for v in op.counts]
+    indirect = len(types) == 1 and is_view(types[0])
+    for type_ in types:
+        if type_ is ERROR or type_ is INDEX or (indirect and type_.dims == (3,) and type_.element is I32):
+            continue
+        found.append(
+            Diagnostic(
+                "TYPE/003",
+                f"a workgroup count is an index, or all three are one view<3xi32>; {type_} is neither",
+                op.loc,
+                {"operand_name": "counts", "actual_type": type_, "expected_constraint": "index or view<3xi32>"},
+            )
+        )
+    if not 1 <= len(types) <= 3:
+        found.append(_count(op, "workgroup counts", len(types), 3))
+    if len(op.sizes) not in (0, 3):
+        found.append(_count(op, "workgroup extents", len(op.sizes), 3))
+    return found
+
+
+def _count(op: Op, what: str, actual: int, expected: int) -> Diagnostic:
+    return Diagnostic(
+        "STRUCTURE/001",
+        f"{actual} {what}, not {expected}",
+        op.loc,
+        {"op_name": op.name, "actual_count": actual, "expected_count": expected},
+    )
+
+
 def argument_matches(actual: Type, declared: Type) -> bool:
     """Whether a launch operand suits a device argument: a tensor's storage serves as a buffer or dense view."""
     if actual == declared or actual is ERROR:
@@ -123,37 +162,49 @@ def argument_matches(actual: Type, declared: Type) -> bool:
 
 def check_launch(op: Any, target: Any) -> list[Diagnostic]:
     """Operands match the kernel's two signatures."""
-    found: list[Diagnostic] = []
+    return [
+        *check_arguments(op, target, "workload", op.workload, target.config.entry.args),
+        *check_arguments(op, target, "args", op.args, target.body.entry.args),
+    ]
+
+
+def check_dispatch(op: Any, target: Any) -> list[Diagnostic]:
+    """Operands match the entry's device signature."""
+    return check_arguments(op, target, "args", op.args, target.body.entry.args)
+
+
+def check_arguments(
+    op: Op, target: Any, field: str, actual: Sequence[Value], declared: Sequence[Value]
+) -> list[Diagnostic]:
+    """The operands of one group suit the parameters of a signature, which may name each other in types."""
     where = (Related(f"'@{target.callee}' is declared here", target.loc),)
-    workload, args = target.config.entry.args, target.body.entry.args
-    for field, actual, declared in (("workload", op.workload, workload), ("args", op.args, args)):
-        if len(actual) != len(declared):
+    if len(actual) != len(declared):
+        return [
+            Diagnostic(
+                "STRUCTURE/001",
+                f"'@{target.callee}' takes {len(declared)} {field} values, not {len(actual)}",
+                op.loc,
+                {"op_name": op.name, "actual_count": len(actual), "expected_count": len(declared)},
+                related=where,
+            )
+        ]
+    found = []
+    mapping: dict[Value, Value] = dict(zip(declared, actual, strict=True))
+    for i, (value, parameter) in enumerate(zip(actual, declared, strict=True)):
+        expected = parameter.type.substitute(mapping)
+        if not argument_matches(value.type, expected):
             found.append(
                 Diagnostic(
-                    "STRUCTURE/001",
-                    f"'@{target.callee}' takes {len(declared)} {field} values, not {len(actual)}",
+                    "TYPE/001",
+                    f"{field}[{i}] has type {value.type}, but '@{target.callee}' declares {expected}",
                     op.loc,
-                    {"op_name": op.name, "actual_count": len(actual), "expected_count": len(declared)},
+                    {
+                        "field_a": f"{field}[{i}]",
+                        "type_a": value.type,
+                        "field_b": target.callee,
+                        "type_b": expected,
+                    },
                     related=where,
                 )
             )
-            continue
-        mapping: dict[Value, Value] = dict(zip(declared, actual, strict=True))
-        for i, (value, parameter) in enumerate(zip(actual, declared, strict=True)):
-            expected = parameter.type.substitute(mapping)
-            if not argument_matches(value.type, expected):
-                found.append(
-                    Diagnostic(
-                        "TYPE/001",
-                        f"{field}[{i}] has type {value.type}, but '@{target.callee}' declares {expected}",
-                        op.loc,
-                        {
-                            "field_a": f"{field}[{i}]",
-                            "type_a": value.type,
-                            "field_b": target.callee,
-                            "type_b": expected,
-                        },
-                        related=where,
-                    )
-                )
     return found
