@@ -106,9 +106,12 @@ class Emitter:
 
 
 class OpenDevice(Protocol):
-    """A device in use by the check runner. Arrays are NumPy arrays, updated in place.
+    """A device in use by the check runner. Arrays are NumPy arrays, updated in place; scalars are Python numbers.
 
-    ``facts`` are the normalized facts that requirement providers ask for.
+    ``facts`` are the normalized facts that requirement providers ask for. Arrays of one launch may be the same or
+    overlap, and then share memory on the device too. A device that runs no functions has an attribute
+    ``runs_functions`` that is false; the reference evaluator then runs them. What went wrong is raised, as
+    ``LoomError`` or as an exception with a ``record`` that has a ``kind``.
     """
 
     facts: Mapping[str, object]
