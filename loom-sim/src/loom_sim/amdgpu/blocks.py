@@ -43,15 +43,14 @@ class Block:
     """A translated block.
 
     Attributes:
-        function: takes the group; returns the branch condition, addresses or mode bits that `end` speaks of.
         end: how it ends; `next` is the address after it.
         key: specialization of what follows (except after a dynamic mode change).
         live_vectors, live_scalars: registers the function expects as plain arrays.
         written_vectors, written_scalars: registers it may define.
-        instructions: the instructions, in order; `source` is the generated code.
+        instructions: the instructions, in order.
+        source, space: the generated code and its names.
     """
 
-    function: Callable[[Any], Any]
     end: End
     next: int
     key: BlockKey
@@ -63,6 +62,16 @@ class Block:
     instructions: tuple[Instruction, ...]
     counts: Counter[str]
     source: str
+    space: dict[str, Any]
+
+    def run(self, group: Any) -> Any:
+        """Execute; returns the branch condition, addresses or mode bits that `end` speaks of."""
+        function = self.space.get("block")
+        if function is None:
+            # Compiled at first use: a variant may be translated only to learn which registers it reads.
+            exec(compile(self.source, f"<block {self.instructions[0].address:#x}>", "exec"), self.space)
+            function = self.space["block"]
+        return function(group)
 
 
 class Code:
@@ -202,14 +211,12 @@ class Translator:
         lines += ["    " + line for line in body]
         lines.append(f"    return {end.value}")
         source = "\n".join(lines)
-        space = em.globals
-        exec(compile(source, f"<block {done[0].address:#x}>", "exec"), space)
         return Block(
-            function=space["block"], end=end, next=address, key=key,
+            end=end, next=address, key=key,
             live_vectors=tuple(sorted(em.live_vectors)), live_scalars=tuple(sorted(em.live_scalars)),
             live_masks=tuple(sorted(em.live_masks)), written_vectors=tuple(sorted(em.written_vectors)),
             written_scalars=tuple(sorted(em.written_scalars)), instructions=done,
-            counts=Counter(i.mnemonic for i in done), source=source,
+            counts=Counter(i.mnemonic for i in done), source=source, space=em.globals,
         )  # fmt: skip
 
 

@@ -116,7 +116,7 @@ class Scheduler:
                 for r in block.written_scalars:
                     group.xs.pop(r, None)
             self._prepare(block, group)
-            outcome = block.function(group)
+            outcome = block.run(group)
         except AccessError as error:
             raise self._fault(error, group) from error
         except SimulationFault as error:

@@ -220,7 +220,9 @@ class Emitter:
         for base, half in ((code, 0), (code - 1, 1)):
             entry = self._masks.get(base)
             if entry is not None and entry[1] is not None and (half == 0 or self.wave_size == 64):
-                undefined = self.let(f"mask_undefined({entry[0].undefined})") if entry[0].undefined else None
+                undefined = None
+                if entry[0].undefined:
+                    undefined = self.let(f"mask_undefined({entry[0].undefined}, {self.wave_size}, {half})")
                 value = self._scalars[code] = Value(self.let(f"{entry[1]}.word({half})"), undefined)
                 return value
         self.live_scalars.add(code)
@@ -313,14 +315,16 @@ class Emitter:
             parts = [self.scalar32(code + k) for k in range(self.wave_size // 32)]
             helper = "unpack" if self.wave_size == 32 else "unpack_pair"
             name = self.let(f"{helper}({', '.join(p.name for p in parts)})")
-            undefined = self._any_undefined(parts)
+            undefined = None
+            if any(p.undefined for p in parts):
+                undefined = self.let(f"lanes_undefined({', '.join(str(p.undefined) for p in parts)})")
         else:
             self.live_masks.add(code)
             name = self.let(f"g.lane_mask({code})")
             undefined = None
             if self.track:
                 pair = ", ".join(f"XS.get({code + k})" for k in range(self.wave_size // 32))
-                undefined = self.let(f"any_undefined({pair})")
+                undefined = self.let(f"lanes_undefined({pair})")
         value_ = Value(name, undefined)
         self._masks[code] = (value_, None)
         return value_
@@ -344,16 +348,11 @@ class Emitter:
             self.written_scalars.add(code + half)
             self.emit(f"S[{code + half}] = MaskHalf({holder}, {half})")
             if self.track:
-                self.emit(f"set_undefined(XS, {code + half}, mask_undefined({undefined}))")
+                bits = f"mask_undefined({undefined}, {self.wave_size}, {half})" if undefined else "None"
+                self.emit(f"set_undefined(XS, {code + half}, {bits})")
         self._masks[code] = (Value(name, undefined), holder)
 
     # --- typed access -----------------------------------------------------------------------------------------------
-
-    def _any_undefined(self, values: list[Value]) -> str | None:
-        names = [v.undefined for v in values if v.undefined]
-        if not names:
-            return None
-        return names[0] if len(names) == 1 else self.let(f"any_undefined({', '.join(names)})")
 
     def _raw(self, operand: Operand, width: int) -> Value:
         """Bits of an operand as uint16, uint32 or uint64 (before modifiers)."""

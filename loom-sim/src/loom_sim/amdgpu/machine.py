@@ -132,17 +132,14 @@ class Machine:
     # --- LDS -------------------------------------------------------------------------------------------------------
 
     def _lds_place(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> Array:
-        place = address + _U32(offset)
-        if mask is not None:
-            place = np.where(mask, place, _U32(0))
+        total = address + _U32(offset)  # wraps: compilers fold negative indices this way
+        place = total if mask is None else np.where(mask, total, _U32(0))
         limit = self.lds_size - nbytes
-        if limit < 0 or int(place.max()) > limit or int(address.max()) + offset > 0xFFFFFFFF:
-            wide = address.astype(np.int64) + offset
-            bad = wide > limit if mask is None else (wide > limit) & mask
-            if bad.any():
-                raise AccessError(
-                    "lds_out_of_range", f"{nbytes} bytes of LDS beyond the workgroup's {self.lds_size}", bad, wide
-                )
+        if limit < 0 or int(place.max()) > limit:
+            bad = np.ones(place.shape, bool) if limit < 0 else place > _U32(limit)
+            raise AccessError(
+                "lds_out_of_range", f"{nbytes} bytes of LDS beyond the workgroup's {self.lds_size}", bad, total
+            )
         base = self.slot[g.waves][:, None] * self._lds_stride
         return place + base.astype(_U32)
 

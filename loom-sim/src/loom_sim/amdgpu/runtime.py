@@ -125,12 +125,22 @@ def halves_undefined(new: Array | None, old: Array | None, high: bool) -> Array 
     return n << _U32(16) | o & _U32(0xFFFF) if high else n | o & _U32(0xFFFF0000)
 
 
-def mask_undefined(x: Array | None) -> Array | None:
-    """Undefined bits of the words a lane mask is stored in; one undefined lane makes the word suspect."""
+def mask_undefined(x: Array | None, wave_size: int, half: int) -> Array | None:
+    """Undefined bits of the word that holds 32 lanes of a lane mask."""
     if x is None:
         return None
     some = x if x.dtype == bool else x != 0
-    return np.where(some.any(axis=1, keepdims=True), _ONES32, _U32(0))
+    packed = np.packbits(lanes(some, wave_size), axis=-1, bitorder="little")
+    return np.ascontiguousarray(packed).view(_U32)[:, half : half + 1]
+
+
+def lanes_undefined(*words: Array | None) -> Array | None:
+    """Undefined lanes of a lane mask from the undefined bits of its words."""
+    if all(w is None for w in words):
+        return None
+    zero = np.zeros((1, 1), _U32)
+    parts = np.broadcast_arrays(*[zero if w is None else w for w in words])
+    return unpack(np.concatenate(parts, axis=1))
 
 
 def limit_undefined(x: Array | None, mask: Array) -> Array | None:
@@ -222,7 +232,7 @@ NAMESPACE: dict[str, Any] = {
         f.__name__: f
         for f in (
             join64, low32, high32, unpack_pair, lanes, any_undefined, fit_undefined, merge_undefined, set_undefined,
-            join_undefined, low_undefined, high_undefined, half_undefined, halves_undefined, mask_undefined,
+            join_undefined, low_undefined, high_undefined, half_undefined, halves_undefined, mask_undefined, lanes_undefined,
             limit_undefined, moved_undefined, carry_undefined, check_defined,
         )
     },

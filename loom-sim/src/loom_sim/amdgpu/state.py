@@ -225,6 +225,17 @@ class Group:
         a, b = np.broadcast_arrays(as_words(low), as_words(high))
         return unpack(np.concatenate((a, b), axis=1))
 
+    def _settle(self) -> None:
+        """Carry out unfinished concatenations, so that selections of selections stay one step deep."""
+        for file in (self.v, self.s):
+            for r, value in enumerate(file):
+                if type(value) is Join:
+                    file[r] = resolve(value, self.memo, self.lanes)
+        for table in (self.xv, self.xs):
+            for r, value in table.items():
+                if type(value) is Join:
+                    table[r] = resolve(value, self.memo, self.lanes)
+
     def split(self, rows: Array) -> Group:
         """A new group of the waves in these rows; this group is not changed."""
         child = Group.__new__(Group)
@@ -234,6 +245,7 @@ class Group:
         child.pc = self.pc
         child.key = self.key
         composed: dict[int, Array] = {}
+        self._settle()
         child.v = [None if x is None else pick(x, rows, composed) for x in self.v]
         child.s = [None if x is None else pick(x, rows, composed) for x in self.s]
         child.xv = {r: pick(x, rows, composed) for r, x in self.xv.items()}

@@ -39,7 +39,9 @@ def _branch(em: Emitter, inst: Instruction) -> bool:
         condition = value.name if kind == "scc1" else em.let(f"~{value.name}")
     elif kind in ("vccz", "vccnz"):
         value = em.mask(VCC_LO)
-        em.check(Value(value.name, em.let(f"mask_undefined({value.undefined})") if value.undefined else None), "a branch on VCC")
+        if value.undefined:
+            em.site()
+            em.emit(f"check_defined({value.undefined}, None, 'a branch on VCC')")
         some = em.let(f"{value.name}.any(axis=1, keepdims=True)")
         condition = some if kind == "vccnz" else em.let(f"~{some}")
     elif kind in ("execz", "execnz"):

@@ -182,7 +182,8 @@ def div_scale(fmt: FloatFormat) -> Any:
             reciprocal, quotient = (1.0 / wide1).astype(np.float32), (wide2 / wide1).astype(np.float32)
         else:
             reciprocal, quotient = 1.0 / wide1, wide2 / wide1
-        tiny_reciprocal, tiny_quotient = _is_denormal(fmt, reciprocal), _is_denormal(fmt, quotient)
+        tiny_reciprocal = _is_denormal(fmt, reciprocal)
+        tiny_quotient = _exponent_bits(fmt, quotient) == 0
         same1, same2 = s0.view(fmt.bits) == s1.view(fmt.bits), s0.view(fmt.bits) == s2.view(fmt.bits)
         nan = fmt.bits.type(fmt.default_nan)
         zero = (s1 == 0) | (s2 == 0)
@@ -190,7 +191,7 @@ def div_scale(fmt: FloatFormat) -> Any:
             (zero, np.full(s0.shape, nan, fmt.bits).view(fmt.dtype), False),
             (e2 - e1 >= far, np.where(same1, up, s0), True),
             (_is_denormal(fmt, s1), up, False),
-            (tiny_reciprocal & tiny_quotient, np.where(same1, up, s0), True),
+            (tiny_reciprocal & tiny_quotient, np.where(same1, down, s0), True),
             (tiny_reciprocal, down, False),
             (tiny_quotient, np.where(same2, up, s0), True),
             (e2 <= small, up, False),
@@ -224,6 +225,10 @@ def div_fmas(fmt: FloatFormat, fma: Any) -> Any:
             back = select_nan(F32, exact.astype(np.float32), a, b, c)
         else:
             back = np.ldexp(plain, np.where(up, step, -step).astype(np.int32))
+            a, b, c, flags, ups = np.broadcast_arrays(a, b, c, flag, up)
+            twice = flags & ~ups & (_exponent_bits(F64, back) <= 1) & np.isfinite(plain)
+            if twice.any():
+                back[twice] = float64.exact_fma(mode.round64, a[twice], b[twice], c[twice], -step)
         return np.where(flag, back, plain)
 
     return scaled
@@ -243,6 +248,9 @@ def div_fixup(fmt: FloatFormat) -> Any:
             low = -150 if fmt is F32 else -1075
             e1, e2 = _exponent_bits(fmt, denominator), _exponent_bits(fmt, numerator)
             result = np.where(e2 - e1 < low, sign, sign | magnitude)
+        # A quotient that overflowed on the way has become a NaN in the refinement steps.
+        if fmt is not F16 and has_nan(quotient):
+            result = np.where(np.isnan(quotient), np.where(e2 > e1, sign | infinity, sign), result)
         zero_n, zero_d = numerator == 0, denominator == 0
         inf_n, inf_d = np.isinf(numerator), np.isinf(denominator)
         result = np.where(inf_d | zero_n, sign, result)

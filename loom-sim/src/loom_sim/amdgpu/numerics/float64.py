@@ -12,7 +12,6 @@ from loom_sim.amdgpu.numerics.mode import MINUS_INFINITY, PLUS_INFINITY, TOWARD_
 
 _U64 = np.uint64
 _SPLIT = np.float64(134217729.0)
-_SAFE_LOW, _SAFE_HIGH = 1023 - 400, 1023 + 400
 
 
 def _flushed(mode: FloatMode, *values: Array) -> tuple[Array, ...]:
@@ -53,11 +52,12 @@ def round_fraction(value: Fraction, rounding: int = 0) -> float:
     return math.nextafter(nearest, 0.0) if away else nearest
 
 
-def _exact(rounding: int, a: Array, b: Array, c: Array) -> Array:
-    """Fused multiply-add of flat arrays of finite operands through exact rationals."""
+def exact_fma(rounding: int, a: Array, b: Array, c: Array, scale: int = 0) -> Array:
+    """`(a * b + c) * 2**scale` with one rounding, for flat arrays of finite operands, through exact rationals."""
+    factor = Fraction(2) ** scale
     out = np.empty(a.shape, np.float64)
     for i, (x, y, z) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
-        total = Fraction(x) * Fraction(y) + Fraction(z)
+        total = (Fraction(x) * Fraction(y) + Fraction(z)) * factor
         if total == 0:
             product_sign = math.copysign(1.0, x) * math.copysign(1.0, y)
             same = product_sign == math.copysign(1.0, z) and (x * y == 0 or z == 0) and (x == 0 or y == 0)
@@ -89,16 +89,21 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     r = vh + to_odd(z, e)
     ea, eb, ec = _exponent(a), _exponent(b), _exponent(c)
     finite = (ea < 0x7FF) & (eb < 0x7FF) & (ec < 0x7FF)
-    special = ~finite | (a == 0) | (b == 0)
-    r = np.where(special, a * b + c, r)
-    safe = (ea > _SAFE_LOW) & (ea < _SAFE_HIGH) & (eb > _SAFE_LOW) & (eb < _SAFE_HIGH)
-    safe &= (ec > 1023 - 800) & (ec < 1023 + 900) & (r != 0)
-    slow = finite & ~safe & ~((a == 0) | (b == 0))
     if mode.round64:
-        slow = finite
+        slow = finite & (a != 0) & (b != 0)
+        r = np.where(slow, r, a * b + c)
+    else:
+        product = ea + eb - 1023  # biased exponent of the product, one too low at most
+        zero = (a == 0) | (b == 0) | (c == 0)
+        # Nothing to round but the product or the sum: an operand is zero or special, or the product overflows.
+        simple = ~finite | zero | (product > 0x7FF + 8)
+        absorbed = ~simple & (product < 60) & (ec > 200)  # a product far below the last bit of c
+        safe = (product > 120) & (product < 2030) & (np.maximum(ea, eb) < 2010) & (ec < 2030)
+        safe &= _exponent(r) > 120
+        slow = ~(simple | absorbed | safe)
+        r = np.where(simple, a * b + c, np.where(absorbed, c, r))
     if slow.any():
-        r = np.array(r)
-        r[slow] = _exact(mode.round64, a[slow], b[slow], c[slow])
+        r[slow] = exact_fma(mode.round64, a[slow], b[slow], c[slow])
     return select_nan(F64, _out(mode, r), a, b, c)
 
 
@@ -119,7 +124,7 @@ def mul(mode: FloatMode, a: Array, b: Array) -> Array:
         finite = np.isfinite(x) & np.isfinite(y) & (x != 0) & (y != 0)
         if finite.any():
             r = np.array(r)
-            r[finite] = _exact(mode.round64, x[finite], y[finite], np.copysign(0.0, r[finite]))
+            r[finite] = exact_fma(mode.round64, x[finite], y[finite], np.copysign(0.0, r[finite]))
     return select_nan(F64, _out(mode, r), a, b)
 
 
