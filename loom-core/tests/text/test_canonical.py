@@ -74,9 +74,7 @@ def test_comments_inside_an_op_move_to_the_next_and_trailing_ones_go() -> None:
 
 def test_symbols_are_separated_by_one_blank_line() -> None:
     text = "config.def @a = 1 : index\nconfig.def @b = 2 : index\n\n\n\nconfig.def @c = 3 : index\n"
-    assert canonical(text) == (
-        "config.def @a = 1 : index\n\nconfig.def @b = 2 : index\n\nconfig.def @c = 3 : index\n"
-    )
+    assert canonical(text) == ("config.def @a = 1 : index\n\nconfig.def @b = 2 : index\n\nconfig.def @c = 3 : index\n")
 
 
 def test_module_records_come_first_and_sorted() -> None:
@@ -111,7 +109,9 @@ def test_empty_module_is_an_empty_text() -> None:
 def test_literals(literal: str, type_: str, printed: str) -> None:
     if literal == "1e30":
         printed = f"{1e30:.17g}"
-    text = f"func.def @f() -> ({type_}) {{\n  %c = scalar.constant {literal} : {type_}\n  func.return %c : {type_}\n}}\n"
+    text = (
+        f"func.def @f() -> ({type_}) {{\n  %c = scalar.constant {literal} : {type_}\n  func.return %c : {type_}\n}}\n"
+    )
     assert f"scalar.constant {printed} : {type_}\n" in canonical(text)
 
 
@@ -243,8 +243,16 @@ def _families() -> list[tuple[str, str]]:
         if spec.dialect not in ("scalar", "index") or not spec.operands or spec.segmented:
             continue
         constraint = spec.operands[0].constraint.name
-        if "same_type_as" and spec.results and spec.results[0].same_type_as and len(spec.attributes) <= 1 and name not in (
-            "scalar.clampf", "scalar.geluf",
+        if (
+            "same_type_as"
+            and spec.results
+            and spec.results[0].same_type_as
+            and len(spec.attributes) <= 1
+            and name
+            not in (
+                "scalar.clampf",
+                "scalar.geluf",
+            )
         ):
             type_ = "f32" if "floating" in constraint else "index" if "index" in constraint else "i32"
             operands = ", ".join("%x" for _ in spec.operands)

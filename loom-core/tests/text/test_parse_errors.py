@@ -72,7 +72,9 @@ func.def @g(%a: i32) -> (i32) {
 """
     found = errors(text)
     assert [(d.code, (d.position() or ("", 0, 0))[1]) for d in found] == [
-        ("PARSE/001", 2), ("PARSE/006", 4), ("PARSE/007", 9),
+        ("PARSE/001", 2),
+        ("PARSE/006", 4),
+        ("PARSE/007", 9),
     ]
 
 
@@ -123,9 +125,26 @@ def test_the_error_limit_stops_the_reader() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "func.def @f(", "func.def @f() {", "{", "}", "func.def", "%", "@x", '"', "#a", "#a = ", "func.def @f() -> (",
-        "func.def @f() { %x = ", "func.def @f(%v: vector<4x", "func.def @f() {\n^", "check.case public @c {",
-        "func.def @f(%a: i32) where [", "scf.for", "\x00", "é", "func.def @f() { scf.if",
+        "func.def @f(",
+        "func.def @f() {",
+        "{",
+        "}",
+        "func.def",
+        "%",
+        "@x",
+        '"',
+        "#a",
+        "#a = ",
+        "func.def @f() -> (",
+        "func.def @f() { %x = ",
+        "func.def @f(%v: vector<4x",
+        "func.def @f() {\n^",
+        "check.case public @c {",
+        "func.def @f(%a: i32) where [",
+        "scf.for",
+        "\x00",
+        "é",
+        "func.def @f() { scf.if",
     ],
 )
 def test_truncated_texts_are_diagnosed(text: str) -> None:

@@ -138,11 +138,11 @@ class _Linker:
     def _reach(
         self, member: Member, op: Op, reason: str, wanted_by: str | None
     ) -> list[tuple[Member, Op, str, str | None]]:
-        if op in self.live:
+        if op in self.live or op in self.satisfied:
             return []
         name = symbol_name(op)
         more: list[tuple[Member, Op, str, str | None]] = []
-        if name is not None and is_declaration(op) and op not in self.satisfied:
+        if name is not None and is_declaration(op):
             definition = self.universe.definition(name, op)
             if definition is not None and definition[1] is not op:
                 self.satisfied[op] = definition[1]

@@ -59,23 +59,23 @@ def _failure(call: Op, callee: Any, phase: str, code: str, text: str) -> LoomErr
 
 
 def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-callables") -> bool:
-    """Inline the calls of a function body that can be: exact calls of single-block functions not marked ``noinline``.
+    """Inline the function calls of a body that can be: single-block functions not marked ``noinline``.
 
     Returns whether anything changed. A required inlining that is impossible raises LOWERING/044.
     """
     changed = False
     depth: dict[Op, tuple[str, ...]] = {}
-    pending = [op for op in root.walk() if op.name in ("func.call", "template.call")]
+    pending = [op for op in root.walk() if op.name == "func.call"]
     while pending:
         call = pending.pop(0)
         callee: Any = symbols.get(str(call.attribute("callee")))
         if callee is None or "declaration" in callee.spec.traits:
             continue
         wanted = policy(call, callee, phase)
-        if wanted == "noinline" and call.name == "func.call":
+        if wanted == "noinline":
             continue
         chain = depth.get(call, ())
-        required = wanted == "inline" or call.name == "template.call"
+        required = wanted == "inline"
         if callee is root or callee.callee in chain or len(chain) >= MAX_DEPTH:
             if required:
                 raise _failure(call, callee, phase, "required_cycle", "it calls itself")
@@ -86,7 +86,7 @@ def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-calla
             continue
         for op in inline_call(call, callee):
             for inner in op.walk():
-                if inner.name in ("func.call", "template.call"):
+                if inner.name == "func.call":
                     depth[inner] = (*chain, callee.callee)
                     pending.append(inner)
         changed = True

@@ -138,8 +138,12 @@ def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
                 {"op_name": op.name, "actual_count": len(op.results), "expected_count": len(spec.results)},
             )
         ]
+    shared = {name for group in spec.same_type for name in group}
     for i, operand in enumerate(spec.operands):
         values = op.group(i)
+        if found and operand.name in shared:
+            # Fields of one type fail together; one finding is enough.
+            continue
         if (operand.arity == "one" and len(values) != 1) or (operand.arity == "optional" and len(values) > 1):
             found.append(
                 Diagnostic(
@@ -165,6 +169,8 @@ def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
                     )
                 )
     for i, result in enumerate(spec.results):
+        if found and result.name in shared:
+            continue
         for value in op.results[i:] if result.variadic else op.results[i : i + 1]:
             if not result.constraint.accepts(value.type):
                 found.append(

@@ -91,6 +91,7 @@ class DominanceChecker:
         added: list[Value] = []
         if len(region.blocks) == 1:
             self._block(region.blocks[0], added)
+            self._successors(region.blocks[0], region)
         else:
             self._graph(region, added)
         self.visible.difference_update(added)
