@@ -1,12 +1,22 @@
-"""An exact model of the float formats on rational numbers, independent of the code under test."""
+"""An exact model of the float formats on rational numbers, and running of program texts."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 import attrs
 import pytest
+
+from loom.evaluate.dispatch import call_function, launch_kernel
+from loom.evaluate.launch import LaunchGeometry
+from loom.evaluate.limits import Limits
+from loom.ir.core import Module
+from loom.ir.diagnostics import Diagnostic, LoomError, resolve
+from loom.text.parser import parse_module
+from loom.verify.verifier import require_valid
 
 
 @attrs.frozen
@@ -111,3 +121,72 @@ _FORMATS = {
 def exact_formats() -> dict[str, ExactFormat]:
     """The exact models by the names of the language."""
     return _FORMATS
+
+
+@attrs.frozen
+class Programs:
+    """Runs program texts on the evaluator. `header` is the name that diagnostics report."""
+
+    header: str = "program.loom"
+
+    def module(self, text: str) -> Module:
+        """A verified module."""
+        module = parse_module(text, self.header)
+        require_valid(module)
+        return module
+
+    def launch(
+        self,
+        text: str,
+        workload: Sequence[int],
+        arguments: Sequence[Any],
+        *,
+        facts: Mapping[str, object] | None = None,
+        limits: Limits | None = None,
+    ) -> LaunchGeometry:
+        """Launch the only kernel of a program."""
+        module = self.module(text)
+        (kernel,) = (op for op in module.ops if op.name == "kernel.def")
+        return launch_kernel(module, kernel, workload, arguments, facts=facts, limits=limits)
+
+    def kernel(self, body: str, parameters: str, size: int = 32, groups: int = 1, extra: str = "") -> str:
+        """The text of a one-dimensional kernel around a body; `%lane`, `%item` and `%at0` are defined in it."""
+        return f"""{extra}
+kernel.def @k() {{
+  %unit = index.constant 1 : index
+  %groups = index.constant {groups} : index
+  %size = index.constant {size} : index
+  kernel.launch.config workgroups(%groups, %unit, %unit) workgroup_size(%size, %unit, %unit) : index
+}} launch({parameters}) {{
+  %at0 = index.constant 0 : offset
+  %lane = kernel.workitem.id<x> : index
+  %item = kernel.workitem.dispatch.id<x> : index
+{body}
+  kernel.return
+}}
+"""
+
+    def call(self, text: str, name: str, arguments: Sequence[Any], *, limits: Limits | None = None) -> list[Any]:
+        """Call a function of a program."""
+        module = self.module(text)
+        return call_function(module, module.symbols()[name], arguments, limits=limits)
+
+    def fault(self, run: Callable[[], object]) -> Diagnostic:
+        """The one diagnostic that running raises."""
+        with pytest.raises(LoomError) as caught:
+            run()
+        (diagnostic,) = caught.value.diagnostics
+        return diagnostic
+
+    def source_line(self, diagnostic: Diagnostic) -> str:
+        """The source line that a diagnostic points at, without its indentation."""
+        span = resolve(diagnostic.location)
+        assert span is not None
+        line, _ = span.source.line_column(span.start)
+        return span.source.line_text(line).strip()
+
+
+@pytest.fixture(scope="session")
+def programs() -> Programs:
+    """Runs program texts."""
+    return Programs()

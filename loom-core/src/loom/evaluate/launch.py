@@ -357,11 +357,12 @@ def _constant(run: _Interpreter, op: Op, env: Env) -> Sequence[Any]:
 def _assume(run: _Interpreter, op: Op, env: Env) -> Sequence[Any]:
     from loom.evaluate.predicates import failing_scalar_predicate
 
-    values = [env[v] for v in op.operands]
-    false = failing_scalar_predicate(op.attribute("predicates"), values, op.operands)  # type: ignore[arg-type]
+    inputs, mentioned = op.group(0), op.group(1)
+    predicates: Any = op.attribute("predicates")
+    false = failing_scalar_predicate(predicates, [env[v] for v in mentioned], mentioned)
     if false is not None:
         raise fault(FaultCode.FALSE_PREDICATE, op, f"the assumed predicate '{false}' is false", predicate=false)
-    return values[: len(op.results)]
+    return [env[v] for v in inputs]
 
 
 def _cast(run: _Interpreter, op: Op, env: Env) -> Sequence[Any]:

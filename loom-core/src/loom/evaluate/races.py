@@ -91,10 +91,13 @@ class RaceDetector:
         return race
 
     def _conflict(self, other: Slots, mine: Slots, positions: npt.NDArray[np.intp], other_wrote: bool) -> Race | None:
-        unordered = (other != EMPTY) & (other >> _ITEM != mine >> _ITEM) & ~self._ordered(other, mine)
+        differ = np.flatnonzero((other != EMPTY) & ((other ^ mine) >> _ITEM != 0))
+        if differ.size == 0:
+            return None
+        unordered = ~self._ordered(other[differ], mine[differ])
         if not unordered.any():
             return None
-        at = int(np.argmax(unordered))
+        at = int(differ[np.argmax(unordered)])
         return Race(int(positions[at]), int(other[at] >> _ITEM), other_wrote)
 
     def _ordered(self, a: Slots, b: Slots) -> npt.NDArray[np.bool_]:
@@ -112,12 +115,14 @@ class RaceDetector:
         # A reader takes the first slot when that is empty, its own, or ordered before it: whatever the ordered
         # reader could conflict with in the same scope, the new one conflicts with too.
         first = self._first[granules]
-        take = (first == EMPTY) | (first >> _ITEM == stamps >> _ITEM) | self._ordered(first, stamps)
-        if take.any():
-            self._first[granules[take]] = stamps[take]
+        take = (first == EMPTY) | ((first ^ stamps) >> _ITEM == 0)
+        rest = np.flatnonzero(~take)
+        if rest.size:
+            take[rest] = self._ordered(first[rest], stamps[rest])
+        self._first[granules[take]] = stamps[take]
         first = self._first[granules]
-        others = first >> _ITEM != stamps >> _ITEM
-        if not others.any():
+        others = np.flatnonzero((first ^ stamps) >> _ITEM)
+        if others.size == 0:
             return
         granules, stamps, first = granules[others], stamps[others], first[others]
         second = self._second[granules]

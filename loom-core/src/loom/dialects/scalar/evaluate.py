@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -52,10 +52,11 @@ def constant(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence
 
 
 @evaluates("scalar.assume", "index.assume")
-def assume(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+def assume(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The values themselves; a predicate that is false in an active lane is a fault."""
-    check_predicates(frame, op, op.attribute("predicates"), op.operands, operands)  # type: ignore[arg-type]
-    return operands[: len(op.results)]
+    inputs = len(op.results)
+    check_predicates(frame, op, op.predicates, op.mentioned, operands[inputs:])
+    return operands[:inputs]
 
 
 @evaluates("scalar.poison")

@@ -1,0 +1,89 @@
+"""The race detector against an exhaustive model that remembers every access."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from loom.evaluate.races import Clock, RaceDetector
+
+SIZE = 16
+GROUP, SUBGROUP, ITEMS = 4, 2, 8
+
+
+class Model:
+    """All accesses so far: byte -> (work-item, workgroup barriers, subgroup barriers, wrote)."""
+
+    def __init__(self) -> None:
+        self.accesses: dict[int, list[tuple[int, int, int, bool]]] = {byte: [] for byte in range(SIZE)}
+        self.barriers = dict.fromkeys(range(ITEMS), (0, 0))
+
+    def conflicts(self, item: int, byte: int, wrote: bool) -> set[int]:
+        """Work-items whose accesses to the byte race with this one."""
+        workgroup, subgroup = self.barriers[item]
+        found = set()
+        for other, other_workgroup, other_subgroup, other_wrote in self.accesses[byte]:
+            if other == item or not (wrote or other_wrote):
+                continue
+            ordered = other // GROUP == item // GROUP and (
+                other_workgroup != workgroup
+                or (other % GROUP // SUBGROUP == item % GROUP // SUBGROUP and other_subgroup != subgroup)
+            )
+            if not ordered:
+                found.add(other)
+        return found
+
+    def note(self, item: int, byte: int, wrote: bool) -> None:
+        self.accesses[byte].append((item, *self.barriers[item], wrote))
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_race_is_found_exactly_when_there_is_one(seed: int) -> None:
+    rng = random.Random(seed)
+    detector, model = RaceDetector(SIZE, GROUP, SUBGROUP), Model()
+    clock = Clock(np.arange(ITEMS, dtype=np.int64))
+    write_share = rng.choice((0.05, 0.2, 0.5))
+    for _ in range(60):
+        if rng.random() < 0.35:
+            barrier(rng, clock, model)
+            continue
+        lanes = sorted(rng.sample(range(ITEMS), rng.randint(1, 3)))
+        width = rng.choice((1, 2, 4))
+        starts = [rng.randrange(0, SIZE, width) for _ in lanes]
+        wrote = rng.random() < write_share
+        expected = []
+        for position, (lane, start) in enumerate(zip(lanes, starts, strict=True)):
+            hits = set()
+            for byte in range(start, start + width):
+                hits |= model.conflicts(lane, byte, wrote)
+            if wrote:
+                hits |= {
+                    other for other, at in zip(lanes, starts, strict=True)
+                    if other != lane and at < start + width and start < at + width
+                }  # fmt: skip
+            if hits:
+                expected.append((position, hits))
+        note = detector.write if wrote else detector.read
+        race = note(np.asarray(starts, dtype=np.int64), width, clock.stamp[lanes])
+        if expected:
+            assert race is not None
+            assert any(position == race.position and race.other_item in hits for position, hits in expected)
+            return
+        assert race is None
+        for lane, start in zip(lanes, starts, strict=True):
+            for byte in range(start, start + width):
+                model.note(lane, byte, wrote)
+
+
+def barrier(rng: random.Random, clock: Clock, model: Model) -> None:
+    """Let one workgroup or subgroup pass a barrier, in the detector's clock and in the model."""
+    scope = rng.choice(("workgroup", "subgroup"))
+    span = GROUP if scope == "workgroup" else SUBGROUP
+    first = rng.randrange(0, ITEMS, span)
+    lanes = np.arange(first, first + span)
+    clock.advance(lanes, scope)
+    for lane in lanes.tolist():
+        workgroup, subgroup = model.barriers[lane]
+        model.barriers[lane] = (workgroup + 1, 0) if scope == "workgroup" else (workgroup, subgroup + 1)
