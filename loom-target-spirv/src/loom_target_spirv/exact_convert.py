@@ -35,6 +35,31 @@ def narrow_f64_to_f16(function: FunctionBuilder, value: Value) -> Value:
     return function.exact("OpFConvert", F16, function.op("OpBitcast", F32, odd))
 
 
+_F16_BEYOND = 1 << 17
+"""An integer of this magnitude rounds to an infinite f16, and all smaller ones are exact in f32."""
+
+
+def integer_to_float(function: FunctionBuilder, value: Value, type_: FloatType, signed: bool) -> Value:
+    """An integer of 8 to 64 bits rounded once to a float.
+
+    Drivers convert to f16 by way of f32 and may round twice, so large integers are cut to where f16 is infinite
+    before.  Raises SpirvError when the value is no integer.
+    """
+    if not isinstance(value.type, IntType):
+        raise SpirvError("only an integer converts to a float")
+    name = "OpConvertSToF" if signed else "OpConvertUToF"
+    if type_ != F16:
+        return function.exact(name, type_, value)
+    if value.type.width > 16:
+        words = Arithmetic(function)
+        top = words.constant(value.type, _F16_BEYOND)
+        value = words.select(words.compare("OpSLessThan" if signed else "OpULessThan", top, value), top, value)
+        if signed:
+            bottom = words.constant(value.type, -_F16_BEYOND)
+            value = words.select(words.compare("OpSLessThan", value, bottom), bottom, value)
+    return function.exact("OpFConvert", F16, function.op(name, F32, value))
+
+
 def round_to_integral(function: FunctionBuilder, name: GLSLstd450, value: Value) -> Value:
     """Trunc, RoundEven, Floor or Ceil with the sign of the operand kept on a zero result, as IEEE 754 asks.
 

@@ -148,6 +148,10 @@ class ModuleBuilder:
             self._types[type_] = known
         return known
 
+    def declared_types(self) -> tuple[Type, ...]:
+        """The types declared so far."""
+        return tuple(self._types)
+
     def _declare(self, type_: Type) -> int:
         match type_:
             case VoidType():
