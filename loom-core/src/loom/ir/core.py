@@ -434,7 +434,7 @@ class Module:
     ``header`` is the file header comment, ``aliases`` maps file aliases to encodings in source order.
     """
 
-    __slots__ = ("aliases", "body", "header", "name")
+    __slots__ = ("__weakref__", "aliases", "body", "header", "name")
 
     def __init__(self, name: str = "") -> None:
         self.name = name
