@@ -62,3 +62,76 @@ def assemble(text: str, processor: str, *attributes: str) -> bytes:
               *(f"-mattr={a}" for a in attributes), str(source), "-o", str(middle)])  # fmt: skip
         _run([LLD, "-shared", str(middle), "-o", str(output)])
         return output.read_bytes()
+
+
+def kernel_text(
+    body: str, processor: str, *, name: str = "k", buffers: int = 1, vgprs: int = 32, lds: int = 0, scratch: int = 0,
+    ids: int = 0, mode: str = "",
+) -> tuple[str, str]:  # fmt: skip
+    """Assembly of one kernel whose arguments are buffers and, after them, one 32-bit value.
+
+    At entry s[0:1] holds the argument address, s2 the workgroup id x (on gfx12 it is ttmp9) and v0 the work-item id.
+    """
+    wave32 = not processor.startswith("gfx9")
+    arguments = "\n".join(
+        f"      - {{.size: 8, .offset: {8 * k}, .value_kind: global_buffer, .address_space: global}}"
+        for k in range(buffers)
+    )
+    gfx9 = ".amdhsa_accum_offset 32\n  .amdhsa_next_free_vgpr 64" if not wave32 else f".amdhsa_next_free_vgpr {vgprs}"
+    size = 8 * buffers + 4
+    return f"""
+.text
+.globl {name}
+.p2align 8
+.type {name},@function
+{name}:
+{body}
+.L{name}_end: .size {name}, .L{name}_end-{name}
+.section .rodata,"a"
+.p2align 6
+.amdhsa_kernel {name}
+  {gfx9}
+  .amdhsa_next_free_sgpr 32
+  .amdhsa_user_sgpr_kernarg_segment_ptr 1
+  .amdhsa_kernarg_size {size}
+  .amdhsa_group_segment_fixed_size {lds}
+  .amdhsa_private_segment_fixed_size {scratch}
+  .amdhsa_enable_private_segment {int(scratch > 0)}
+  .amdhsa_system_vgpr_workitem_id {ids}
+  .amdhsa_float_denorm_mode_32 3
+  {mode}
+.end_amdhsa_kernel
+""", f"""
+  - .name: {name}
+    .symbol: {name}.kd
+    .kernarg_segment_size: {size}
+    .kernarg_segment_align: 8
+    .group_segment_fixed_size: {lds}
+    .private_segment_fixed_size: {scratch}
+    .wavefront_size: {32 if wave32 else 64}
+    .sgpr_count: 32
+    .vgpr_count: {vgprs}
+    .max_flat_workgroup_size: 1024
+    .args:
+{arguments}
+      - {{.size: 4, .offset: {8 * buffers}, .value_kind: by_value}}
+"""
+
+
+def kernels_object(kernels: list[tuple[str, str]], processor: str, *attributes: str) -> bytes:
+    """A code object of kernels written with `kernel_text`."""
+    code = "".join(k[0] for k in kernels)
+    metadata = "".join(k[1] for k in kernels)
+    text = f"""
+.amdgcn_target "amdgcn-amd-amdhsa--{processor}"
+.amdhsa_code_object_version 5
+{code}
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.target: amdgcn-amd-amdhsa--{processor}
+amdhsa.kernels:{metadata}
+...
+.end_amdgpu_metadata
+"""
+    return assemble(text, processor, *attributes)

@@ -137,6 +137,7 @@ class Machine:
         limit = self.lds_size - nbytes
         if limit < 0 or int(place.max()) > limit:
             bad = np.ones(place.shape, bool) if limit < 0 else place > _U32(limit)
+            bad = bad if mask is None else bad & mask
             raise AccessError(
                 "lds_out_of_range", f"{nbytes} bytes of LDS beyond the workgroup's {self.lds_size}", bad, total
             )
