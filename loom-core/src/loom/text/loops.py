@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.types import Type
-from loom.text import directives
+from loom.text import directives, signatures
 from loom.text.directives import Args, DirectiveDef
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _read_for_header(
     p.take("step")
     step = p.value()
     p.take("]")
-    inits, names = directives.DIRECTIVES["bindings"].read(p)
+    inits, names = directives.directive("bindings").read(p)
     return lower, upper, step, inits, ((name, at), names)
 
 
@@ -39,7 +39,7 @@ def _write_for_header(pn: Printer, op: Op, args: Args) -> str:
     names = pn.names
     lower, upper, step = op.operands[:3]
     header = f"{names[op.regions[0].entry.args[0]]} = [{names[lower]} to {names[upper]} step {names[step]}]"
-    return header + directives.DIRECTIVES["bindings"].write(pn, op, ("iter_args", "body", "1"))
+    return header + directives.directive("bindings").write(pn, op, ("iter_args", "body", "1"))
 
 
 def carried_arguments(p: Parser, block: Block, result_names: Sequence[str], types: Sequence[Type]) -> list[Value]:
@@ -87,7 +87,7 @@ def _read_for_body(
 
 
 def _read_while(p: Parser, names: list[str]) -> tuple[list[Value], list[Type], Region, Region]:
-    inits, bound = directives.DIRECTIVES["bindings"].read(p)
+    inits, bound = directives.directive("bindings").read(p)
     types: list[Type] = []
     if p.accept("->"):
         p.take("(")
@@ -118,13 +118,13 @@ def _read_while(p: Parser, names: list[str]) -> tuple[list[Value], list[Type], R
 
 
 def _write_while(pn: Printer, op: Op, args: Args) -> str:
-    text = directives.DIRECTIVES["bindings"].write(pn, op, ("iter_args", "before", "0"))
+    text = directives.directive("bindings").write(pn, op, ("iter_args", "before", "0"))
     if op.results:
         text += " -> (" + ", ".join(pn.type_text(r.type) for r in op.results) + ")"
     text += " " + pn.region(op.regions[0], False) + " do"
     arguments = op.regions[1].entry.args
     if arguments:
-        text += f"({directives.signature_text(pn, arguments)})"
+        text += f"({signatures.signature_text(pn, arguments)})"
     return text + " " + pn.region(op.regions[1], False)
 
 
@@ -144,7 +144,7 @@ directives.add_directives(
             write=lambda pn, op, args: pn.region(op.regions[0], True),
             present=lambda op, args: True,
             starts=lambda token: token == "{",
-            constants=lambda out, spec, args: directives.DIRECTIVES["cases"].constants(out, spec, args),
+            constants=lambda out, spec, args: directives.directive("cases").constants(out, spec, args),
         ),
         "while": DirectiveDef(
             outputs=lambda args: ["o_iter_args", "t_results", "r_before", "r_after"],
