@@ -146,15 +146,19 @@ class Op:
             uses = operand.uses
             uses[self] = uses.get(self, 0) + 1
         self.attributes = attributes
-        self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
-        self.regions = regions if regions is not None else []
-        for region in self.regions:
-            region.parent = self
-        self.successors = successors if successors is not None else []
+        if len(result_types) == 1:
+            self.results = [Value(result_types[0], self, 0)]
+        else:
+            self.results = [Value(t, self, i) for i, t in enumerate(result_types)]
+        if regions:
+            self.regions = regions
+            for region in regions:
+                region.parent = self
+        else:
+            self.regions = []
+        self.successors = successors or []
         self.segments = segments
-        self.parent = None
-        self.prev = None
-        self.next = None
+        self.parent = self.prev = self.next = None
         self.loc = loc
         self.comments = ()
         self.blank_before = False

@@ -13,9 +13,11 @@ from typing import Final
 _BALANCED = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>[^<>\n]*)*>"
 
 TOKEN_ALTERNATIVES: Final = (
-    r"//[^\n]*"  # comment
+    # The commonest first: alternatives are tried in order.
+    r"%[A-Za-z0-9_$][A-Za-z0-9_$-]*"
+    r"|[,:=(){}\[\]<>|]"
+    r"|//[^\n]*"  # comment
     r"|\n\s*"  # a second line end: blank line(s)
-    r"|%[A-Za-z0-9_$][A-Za-z0-9_$-]*"
     rf"|(?:vector|view|tile|tensor|group|pool|reg|encoding)(?=<){_BALANCED}"
     r"|[A-Za-z_$][A-Za-z0-9_$-]*(?:\.[A-Za-z0-9_$][A-Za-z0-9_$-]*)*"
     r"|->"
@@ -38,7 +40,7 @@ class Tokens:
 
     ``trivia`` maps the index of a token to the blank lines and comments in front of it: a list of comment
     texts in which ``None`` stands for one or more blank lines. ``texts`` ends with empty sentinels, so looking
-    ahead needs no bounds checks. ``raw`` maps a token to its index among all tokens, comments included.
+    ahead needs no bounds checks.
     """
 
     __slots__ = ("texts", "trivia", "trivia_keys")
@@ -46,19 +48,20 @@ class Tokens:
     def __init__(self, text: str) -> None:
         found = _TOKENS.findall(text)
         trivia: dict[int, list[str | None]] = {}
-        if "//" in text or "\n\n" in text or any(t[0] == "\n" for t in found):
+        marks = [i for i, token in enumerate(found) if token[0] in "\n/"]
+        if marks:
             kept: list[str] = []
-            keep = kept.append
-            for token in found:
-                head = token[0]
-                if head == "\n":
-                    # Indented blank space may follow the last token of the text.
-                    trivia.setdefault(len(kept), []).append(None)
-                elif head == "/" and token.startswith("//"):
-                    body = token[2:].rstrip("\r")
-                    trivia.setdefault(len(kept), []).append(body[1:] if body.startswith(" ") else body)
-                else:
-                    keep(token)
+            at = 0
+            for mark in marks:
+                token = found[mark]
+                if token[0] == "/" and not token.startswith("//"):
+                    continue
+                kept += found[at:mark]
+                at = mark + 1
+                # A blank line, or the text of a comment.
+                body = None if token[0] == "\n" else token[2:].rstrip("\r").removeprefix(" ")
+                trivia.setdefault(len(kept), []).append(body)
+            kept += found[at:]
             found = kept
         found += [END] * 8
         self.texts: list[str] = found

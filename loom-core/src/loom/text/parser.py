@@ -270,15 +270,14 @@ class Parser:
     def statement(self, block: Block) -> None:
         """Read one operation into ``block``."""
         toks = self.toks
-        keys = self.tokens.trivia_keys
-        blank, comments = (
-            self.trivia() if self._trivia_at < len(keys) and keys[self._trivia_at] <= self.i else (False, ())
-        )
         start = i = self.i
-        names: list[str] = []
         first = toks[i]
+        trivia = self.tokens.trivia_keys
+        blank, comments = (
+            self.trivia() if self._trivia_at < len(trivia) and trivia[self._trivia_at] <= i else (False, ())
+        )
         if first[:1] == "%":
-            names.append(first)
+            names = [first]
             i += 1
             while toks[i] == ",":
                 if toks[i + 1][:1] != "%":
@@ -291,6 +290,8 @@ class Parser:
                 self.lexical_check(start + 2 * names.index("%"))
             i += 1
             first = toks[i]
+        else:
+            names = []
         reader = _READERS.get(first)
         if reader is None:
             self.i = i
@@ -298,11 +299,19 @@ class Parser:
         self.i = i + 1
         self.pending_results = names
         op = reader(self, names, (self.source, i))
-        if names or op.results:
+        results = op.results
+        if len(names) == 1 == len(results) and names[0] not in self.scope and self.forward is None:
+            # One result with a fresh name, by far the commonest case; `define_results` handles every other.
+            name = names[0]
+            self.defined.add(name)
+            self.scope[name] = results[0]
+            results[0].name = name[1:]
+        elif names or results:
             self.define_results(op, names, start)
         self.forward = None
-        op.comments = comments
-        op.blank_before = blank
+        if comments or blank:
+            op.comments = comments
+            op.blank_before = blank
         block.append(op)
 
     def _find_reader(self, name: str, token: int) -> Reader:
@@ -320,24 +329,22 @@ class Parser:
             self.fail("PARSE/006", f"unknown operation '{name}'", token, hint=hint, op_name=name)
         return reader_of(cls)
 
-    def guarded_statement(self, block: Block) -> None:
-        """Read one operation; after an error go on at the next line, past any region that was opened."""
-        start = self.i
-        scope, defined, shadowed = self.scope, self.defined, self.shadowed
-        try:
-            self.statement(block)
-            if self.scope is not scope:
-                # A signature opened a scope of its own; at module level nothing is left to restore.
-                self.scope, self.defined, self.shadowed = scope, defined, shadowed
-        except ParseFailure:
-            self.scope, self.defined, self.shadowed = scope, defined, shadowed
-            self.forward = None
-            self.signature = False
-            if sum(d.severity == "error" for d in self.diagnostics) >= ERROR_LIMIT:
-                self.error("PARSE/012", f"too many errors ({ERROR_LIMIT})", self.i, error_count=ERROR_LIMIT)
-                raise LoomError(self.diagnostics) from None
-            self._poison_results(start, block)
-            self._resynchronise(start)
+    def open_signature_scope(self) -> None:
+        """Start the scope of a symbol's signature. Symbols are defined at module level only."""
+        if self.blocks is not None:
+            self.fail("STRUCTURE/029", "a symbol is defined at module level, not inside a body", self.i,
+                      op_name=self.toks[self.i - 1], constraint_kind="parent", ancestor_name="module")  # fmt: skip
+        self.scope, self.defined, self.shadowed = {}, set(), {}
+
+    def recover(self, start: int, block: Block) -> None:
+        """After an error in the statement at ``start``, go on at the next line, past any region it opened."""
+        self.forward = None
+        self.signature = False
+        if sum(d.severity == "error" for d in self.diagnostics) >= ERROR_LIMIT:
+            self.error("PARSE/012", f"too many errors ({ERROR_LIMIT})", self.i, error_count=ERROR_LIMIT)
+            raise LoomError(self.diagnostics)
+        self._poison_results(start, block)
+        self._resynchronise(start)
 
     def _poison_results(self, start: int, block: Block) -> None:
         """Give the names of a failed statement values that silence everything said about them later."""
@@ -419,21 +426,20 @@ class Parser:
         assert blocks is not None
         region.append(block)
         while True:
-            token = toks[self.i]
-            if token == "}":
-                break
-            if token == END:
-                self.fail(
-                    "PARSE/003",
-                    "expected '}' before the end of the file",
-                    self.i,
-                    actual_token="end of file",
-                    expected="'}'",
-                )
-            if token[0] == "^":
-                block = self._label(region, block)
+            start = self.i
+            try:
+                while (head := toks[start][:1]) != "}" and head != "^" and head != END:
+                    self.statement(block)
+                    start = self.i
+            except ParseFailure:
+                self.recover(start, block)
                 continue
-            self.guarded_statement(block)
+            if head == "}":
+                break
+            if head == END:
+                self.fail("PARSE/003", "expected '}' before the end of the file", self.i,
+                          actual_token="end of file", expected="'}'")  # fmt: skip
+            block = self._label(region, block)
         self.trivia()
         self.i += 1
         for label, target in blocks.items():
@@ -563,7 +569,11 @@ def _read_module(parser: Parser, module: Module) -> None:
             parser.error("PARSE/003", "unmatched '}'", parser.i, actual_token="}", expected="an operation")
             parser.i += 1
             continue
-        parser.guarded_statement(module.body)
+        start = parser.i
+        try:
+            parser.statement(module.body)
+        except ParseFailure:
+            parser.recover(start, module.body)
     module.aliases = parser.aliases
 
 

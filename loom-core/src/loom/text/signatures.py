@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _read_args(p: Parser) -> Region:
     """``(%a: T, ...)`` opening a new scope; the arguments become those of a fresh entry block."""
-    p.scope, p.defined, p.shadowed = {}, set(), {}
+    p.open_signature_scope()
     return _read_more_args(p, Region([Block()]))
 
 
@@ -257,7 +257,7 @@ def _write_call_results(pn: Printer, op: Op, args: Args) -> str:
 
 def _read_declared(p: Parser) -> tuple[Region, Type, tuple[Predicate, ...]]:
     """``⟦%v:⟧ T ⟦where PREDS⟧``: the optional name exists for the predicates only."""
-    p.scope, p.defined, p.shadowed = {}, set(), {}
+    p.open_signature_scope()
     region = Region([Block()])
     if p.toks[p.i][:1] == "%":
         token = p.i
