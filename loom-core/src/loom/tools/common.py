@@ -82,7 +82,8 @@ def write_file(path: Path, data: bytes) -> None:
     directory = path.parent
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
-    if path.exists() and not os.access(path, os.W_OK):
+    if path.exists() and (not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222):
+        # Renaming would replace a write-protected file, and a superuser may write everything: respect the mode.
         raise PermissionError(13, "Permission denied", str(path))
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=directory)
