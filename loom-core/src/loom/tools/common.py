@@ -77,16 +77,15 @@ def read_input(path: str) -> tuple[bytes, str]:
     return Path(path).read_bytes(), path
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file so that it is either complete or not there: a sibling is written and renamed."""
-    directory = path.parent
+def _stage(path: Path, data: bytes) -> str:
+    """Write data to a temporary sibling of ``path`` and return its name."""
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
     if path.exists() and (not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222):
         # Renaming would replace a write-protected file, and a superuser may write everything: respect the mode.
         raise PermissionError(13, "Permission denied", str(path))
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=directory)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
@@ -95,10 +94,35 @@ def write_file(path: Path, data: bytes) -> None:
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
+        raise
+    return temporary
+
+
+def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = None) -> None:
+    """Write files so that all of them are complete or none is there: siblings are written, then renamed.
+
+    ``directory`` is made first if it is missing, and removed again on failure.
+    """
+    made = directory is not None and not directory.exists()
+    staged: list[tuple[str, Path]] = []
+    try:
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+        for path, data in files:
+            staged.append((_stage(path, data), path))
+        while staged:
+            os.replace(*staged[0])
+            staged.pop(0)
+    except BaseException:
+        for temporary, _ in staged:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        if made and directory is not None:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
         raise
 
 
@@ -108,26 +132,4 @@ def write_output(path: str, data: bytes) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     else:
-        write_file(Path(path), data)
-
-
-def write_directory(directory: Path, files: Sequence[tuple[str, bytes]]) -> None:
-    """Write several files below a directory, which is made if missing. If one fails, the ones made are removed."""
-    made_directory = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
-    try:
-        for name, data in files:
-            path = directory / name
-            fresh = not path.exists()
-            write_file(path, data)
-            if fresh:
-                written.append(path)
-    except BaseException:
-        for path in written:
-            with contextlib.suppress(OSError):
-                path.unlink()
-        if made_directory:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
-        raise
+        write_files([(Path(path), data)])

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_directory, write_file, write_output
+from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_files, write_output
 
 if TYPE_CHECKING:
     from loom.api import Compilation
@@ -23,6 +23,7 @@ EXAMPLES = """\
 """
 
 STAGES = ("specialize", "source-to-low")
+STREAMS = ("stderr", "stdout", "-")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -84,7 +85,9 @@ def _run(args: argparse.Namespace) -> int:
         module = api.link([module], libraries, args.root, args.target)
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
     compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
-    dumps = _dumps(compilation, stages)
+    texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
+    if args.compile_report != "none":
+        texts.append((args.compile_report_output, json.dumps(_report(compilation, args), indent=2) + "\n"))
     result = compilation.result
     if result.extras and not args.emit_command_artifacts:
         raise fail(
@@ -93,12 +96,17 @@ def _run(args: argparse.Namespace) -> int:
             None,
             emitter="driver",
         )
-    if result.extras:
-        write_directory(Path(args.emit_command_artifacts), [(a.name, a.data) for a in result.extras])
-    _write_dumps(dumps, args.dump_ir_format, args.dump_ir_output)
-    write_output(args.output, result.primary.data)
-    if args.compile_report != "none":
-        _write_text(args.compile_report_output, json.dumps(_report(compilation, args), indent=2) + "\n")
+    directory = Path(args.emit_command_artifacts) if result.extras else None
+    files = [(directory / a.name, a.data) for a in result.extras] if directory is not None else []
+    files += [(Path(where), text.encode()) for where, text in texts if text and where not in STREAMS]
+    if args.output != "-":
+        files.append((Path(args.output), result.primary.data))
+    write_files(files, directory)
+    for where, text in texts:
+        if where in STREAMS:
+            (sys.stderr if where == "stderr" else sys.stdout).write(text)
+    if args.output == "-":
+        write_output("-", result.primary.data)
     return EXIT_OK
 
 
@@ -121,25 +129,12 @@ def _dumps(compilation: Compilation, stages: Sequence[str]) -> list[tuple[str, s
     return found
 
 
-def _write_dumps(dumps: Sequence[tuple[str, str]], form: str, where: str) -> None:
-    if not dumps:
-        return
+def _dump_text(dumps: Sequence[tuple[str, str]], form: str) -> str:
     if form == "jsonl":
-        text = "".join(json.dumps({"stage": stage, "ir": ir}) + "\n" for stage, ir in dumps)
-    elif len(dumps) == 1:
-        text = dumps[0][1]
-    else:
-        text = "\n".join(f"// ---- after {stage}\n\n{ir}" for stage, ir in dumps)
-    _write_text(where, text)
-
-
-def _write_text(where: str, text: str) -> None:
-    if where == "stderr":
-        sys.stderr.write(text)
-    elif where in ("stdout", "-"):
-        sys.stdout.write(text)
-    else:
-        write_file(Path(where), text.encode())
+        return "".join(json.dumps({"stage": stage, "ir": ir}) + "\n" for stage, ir in dumps)
+    if len(dumps) == 1:
+        return dumps[0][1]
+    return "\n".join(f"// ---- after {stage}\n\n{ir}" for stage, ir in dumps)
 
 
 def _report(compilation: Compilation, args: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from loom.ir.diagnostics import LoomError
-from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, read_input, report, run_tool, write_file, write_output
+from loom.tools.common import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    make_parser,
+    read_input,
+    report,
+    run_tool,
+    write_files,
+    write_output,
+)
 
 EXAMPLES = """\
   loom-format kernel.loom                      print the canonical text
@@ -79,7 +88,7 @@ def _run(args: argparse.Namespace, files: list[str]) -> int:
             continue
         changed += 1
         if args.in_place:
-            write_file(Path(path), text.encode())
+            write_files([(Path(path), text.encode())])
             sys.stdout.write(f"{path}: rewritten\n")
         elif args.diff:
             sys.stdout.writelines(
