@@ -91,7 +91,7 @@ class _Linker:
                 for op in module.body
                 if is_root(op) or symbol_name(op) in self.options.roots or "check" in op.spec.traits
             ]
-            eliminate_dead_symbols(module, roots)
+            eliminate_dead_symbols(module, roots, keep_providers=True)
         alive = module.symbols()
         plan = tuple(entry for _, entry in self.live.values() if entry.symbol in alive)
         return LinkResult(module, plan)

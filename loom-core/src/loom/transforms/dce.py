@@ -88,9 +88,17 @@ def is_root(op: Op) -> bool:
     return is_exported(op) or ("retain" in index and op.attribute("retain") is not None)
 
 
-def eliminate_dead_symbols(module: Module, roots: Iterable[Op]) -> None:
-    """Erase symbols that ``roots`` do not reach. A live family keeps no provider alive by itself."""
+def eliminate_dead_symbols(module: Module, roots: Iterable[Op], *, keep_providers: bool = False) -> None:
+    """Erase symbols that ``roots`` do not reach. A live family keeps no provider alive by itself.
+
+    With ``keep_providers`` a live ``template.apply`` does: linking may leave it open for a later stage to bind.
+    """
     symbols = module.symbols()
+    providers: dict[str, list[Op]] = {}
+    if keep_providers:
+        for op in module.body:
+            if op.name == "template.def":
+                providers.setdefault(str(op.attribute("family")), []).append(op)
     live: set[Op] = set()
     pending = list(roots)
     while pending:
@@ -102,6 +110,10 @@ def eliminate_dead_symbols(module: Module, roots: Iterable[Op]) -> None:
             target = symbols.get(name)
             if target is not None and target not in live:
                 pending.append(target)
+        if providers:
+            for inner in op.walk():
+                if inner.name == "template.apply":
+                    pending.extend(providers.get(str(inner.attribute("family")), ()))
     for op in list(module.body):
         if op not in live and symbol_name(op) is not None:
             op.erase()
