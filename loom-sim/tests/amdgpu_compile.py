@@ -20,6 +20,10 @@ needs_clang = pytest.mark.skipif(CLANG is None or LLD is None, reason="clang-19 
 needs_llvm_mc = pytest.mark.skipif(LLVM_MC is None or LLD is None, reason="llvm-mc-19 and ld.lld-19 are not installed")
 
 
+_FOLDER = TemporaryDirectory()
+"""Shared libraries must stay on disk for as long as they are loaded."""
+
+
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
@@ -31,9 +35,27 @@ def gpu_object(source: Path, processor: str, optimize: str, *flags: str) -> byte
     assert CLANG is not None
     with TemporaryDirectory() as folder:
         output = Path(folder) / "kernels.hsaco"
-        _run([CLANG, "-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", f"-mcpu={processor}", "-nogpulib",
-              f"-O{optimize}", "-ffp-contract=off", "-cl-fp32-correctly-rounded-divide-sqrt", "-w", "-DGPU=1", *flags,
-              str(source), "-o", str(output)])  # fmt: skip
+        _run(
+            [
+                CLANG,
+                "-x",
+                "cl",
+                "-cl-std=CL2.0",
+                "-target",
+                "amdgcn-amd-amdhsa",
+                f"-mcpu={processor}",
+                "-nogpulib",
+                f"-O{optimize}",
+                "-ffp-contract=off",
+                "-cl-fp32-correctly-rounded-divide-sqrt",
+                "-w",
+                "-DGPU=1",
+                *flags,
+                str(source),
+                "-o",
+                str(output),
+            ]
+        )
         return output.read_bytes()
 
 
@@ -41,13 +63,25 @@ def gpu_object(source: Path, processor: str, optimize: str, *flags: str) -> byte
 def cpu_library(source: Path) -> ctypes.CDLL:
     """The same file compiled for this machine."""
     assert CLANG is not None
-    folder = TemporaryDirectory()
-    output = Path(folder.name) / "kernels.so"
-    _run([CLANG, "-O1", "-ffp-contract=off", "-mf16c", "-mfma", "-w", "-shared", "-fPIC", "-fuse-ld=lld", str(source),
-          "-lm", "-o", str(output)])  # fmt: skip
-    library = ctypes.CDLL(str(output))
-    library._folder = folder  # keeps the file for as long as the library
-    return library
+    output = Path(_FOLDER.name) / f"{source.stem}.so"
+    _run(
+        [
+            CLANG,
+            "-O1",
+            "-ffp-contract=off",
+            "-mf16c",
+            "-mfma",
+            "-w",
+            "-shared",
+            "-fPIC",
+            "-fuse-ld=lld",
+            str(source),
+            "-lm",
+            "-o",
+            str(output),
+        ]
+    )
+    return ctypes.CDLL(str(output))
 
 
 @cache
@@ -58,16 +92,34 @@ def assemble(text: str, processor: str, *attributes: str) -> bytes:
     with TemporaryDirectory() as folder:
         source, middle, output = (Path(folder) / n for n in ("k.s", "k.o", "k.hsaco"))
         source.write_text(text)
-        _run([LLVM_MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={processor}", "-filetype=obj",
-              *(f"-mattr={a}" for a in attributes), str(source), "-o", str(middle)])  # fmt: skip
+        _run(
+            [
+                LLVM_MC,
+                "-triple=amdgcn-amd-amdhsa",
+                f"-mcpu={processor}",
+                "-filetype=obj",
+                *(f"-mattr={a}" for a in attributes),
+                str(source),
+                "-o",
+                str(middle),
+            ]
+        )
         _run([LLD, "-shared", str(middle), "-o", str(output)])
         return output.read_bytes()
 
 
 def kernel_text(
-    body: str, processor: str, *, name: str = "k", buffers: int = 1, vgprs: int = 32, lds: int = 0, scratch: int = 0,
-    ids: int = 0, mode: str = "",
-) -> tuple[str, str]:  # fmt: skip
+    body: str,
+    processor: str,
+    *,
+    name: str = "k",
+    buffers: int = 1,
+    vgprs: int = 32,
+    lds: int = 0,
+    scratch: int = 0,
+    ids: int = 0,
+    mode: str = "",
+) -> tuple[str, str]:
     """Assembly of one kernel whose arguments are buffers and, after them, one 32-bit value.
 
     At entry s[0:1] holds the argument address, s2 the workgroup id x (on gfx12 it is ttmp9) and v0 the work-item id.
@@ -79,7 +131,8 @@ def kernel_text(
     )
     gfx9 = ".amdhsa_accum_offset 32\n  .amdhsa_next_free_vgpr 64" if not wave32 else f".amdhsa_next_free_vgpr {vgprs}"
     size = 8 * buffers + 4
-    return f"""
+    return (
+        f"""
 .text
 .globl {name}
 .p2align 8
@@ -101,7 +154,8 @@ def kernel_text(
   .amdhsa_float_denorm_mode_32 3
   {mode}
 .end_amdhsa_kernel
-""", f"""
+""",
+        f"""
   - .name: {name}
     .symbol: {name}.kd
     .kernarg_segment_size: {size}
@@ -115,7 +169,8 @@ def kernel_text(
     .args:
 {arguments}
       - {{.size: 4, .offset: {8 * buffers}, .value_kind: by_value}}
-"""
+""",
+    )
 
 
 def kernels_object(kernels: list[tuple[str, str]], processor: str, *attributes: str) -> bytes:

@@ -40,7 +40,11 @@ LOAD_POINTERS = "s_load_b128 s[4:7], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\n"
 LOAD_POINTERS_12 = "s_load_b128 s[4:7], s[0:1], 0x0\ns_wait_kmcnt 0x0\n"
 LOAD_POINTERS_9 = "s_load_dwordx4 s[4:7], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\n"
 OFFSET = "v_lshlrev_b32_e32 v1, 2, v0\n"
-COPY = LOAD_POINTERS + OFFSET + "global_load_b32 v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm"
+COPY = (
+    LOAD_POINTERS
+    + OFFSET
+    + "global_load_b32 v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm"
+)
 
 
 def test_no_fault() -> None:
@@ -51,12 +55,18 @@ def test_no_fault() -> None:
 @pytest.mark.parametrize(
     ("target", "body"),
     [
-        ("gfx1200", LOAD_POINTERS_12 + OFFSET + "global_load_b32 v2, v1, s[4:5]\ns_wait_loadcnt 0x0\n"
-         "v_add_nc_u32_e32 v2, 1, v2\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm"),
-        ("gfx942", LOAD_POINTERS_9 + OFFSET + "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
-         "v_add_u32_e32 v2, 1, v2\nglobal_store_dword v1, v2, s[6:7]\ns_endpgm"),
+        (
+            "gfx1200",
+            LOAD_POINTERS_12 + OFFSET + "global_load_b32 v2, v1, s[4:5]\ns_wait_loadcnt 0x0\n"
+            "v_add_nc_u32_e32 v2, 1, v2\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
+        ),
+        (
+            "gfx942",
+            LOAD_POINTERS_9 + OFFSET + "global_load_dword v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\n"
+            "v_add_u32_e32 v2, 1, v2\nglobal_store_dword v1, v2, s[6:7]\ns_endpgm",
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_fault_elsewhere(target: str, body: str) -> None:
     a, b = _launch(body, target)
     np.testing.assert_array_equal(a + 1, b)
@@ -69,16 +79,35 @@ def test_no_fault_elsewhere(target: str, body: str) -> None:
         ("gfx1100", COPY.replace("vmcnt(0)", "vmcnt(1)"), "global_store_b32", "vmcnt"),
         ("gfx1100", COPY.replace("s_waitcnt lgkmcnt(0)\n", "", 1), "global_load_b32", "lgkmcnt"),
         ("gfx1100", COPY.replace("s_waitcnt vmcnt(0)", "v_mov_b32_e32 v2, 0"), "v_mov_b32", "vmcnt"),
-        ("gfx1100", OFFSET + "v_mov_b32_e32 v2, v1\nds_store_b32 v1, v2\nds_load_b32 v3, v1\nv_add_nc_u32_e32 v3, v3, v3\ns_endpgm",
-         "v_add_nc_u32", "lgkmcnt"),
-        ("gfx1200", LOAD_POINTERS_12 + OFFSET + "global_load_b32 v2, v1, s[4:5]\ns_wait_dscnt 0x0\n"
-         "global_store_b32 v1, v2, s[6:7]\ns_endpgm", "global_store_b32", "loadcnt"),
-        ("gfx1200", "s_load_b128 s[4:7], s[0:1], 0x0\ns_wait_loadcnt 0x0\ns_add_co_u32 s4, s4, 1\ns_endpgm",
-         "s_add_co_u32", "kmcnt"),
-        ("gfx942", LOAD_POINTERS_9 + OFFSET + "global_load_dword v2, v1, s[4:5]\ns_waitcnt lgkmcnt(0)\n"
-         "v_add_u32_e32 v2, 1, v2\ns_endpgm", "v_add_u32", "vmcnt"),
+        (
+            "gfx1100",
+            OFFSET
+            + "v_mov_b32_e32 v2, v1\nds_store_b32 v1, v2\nds_load_b32 v3, v1\nv_add_nc_u32_e32 v3, v3, v3\ns_endpgm",
+            "v_add_nc_u32",
+            "lgkmcnt",
+        ),
+        (
+            "gfx1200",
+            LOAD_POINTERS_12 + OFFSET + "global_load_b32 v2, v1, s[4:5]\ns_wait_dscnt 0x0\n"
+            "global_store_b32 v1, v2, s[6:7]\ns_endpgm",
+            "global_store_b32",
+            "loadcnt",
+        ),
+        (
+            "gfx1200",
+            "s_load_b128 s[4:7], s[0:1], 0x0\ns_wait_loadcnt 0x0\ns_add_co_u32 s4, s4, 1\ns_endpgm",
+            "s_add_co_u32",
+            "kmcnt",
+        ),
+        (
+            "gfx942",
+            LOAD_POINTERS_9 + OFFSET + "global_load_dword v2, v1, s[4:5]\ns_waitcnt lgkmcnt(0)\n"
+            "v_add_u32_e32 v2, 1, v2\ns_endpgm",
+            "v_add_u32",
+            "vmcnt",
+        ),
     ],
-)  # fmt: skip
+)
 def test_missing_wait(target: str, body: str, instruction: str, counter: str) -> None:
     record = _fault("missing_wait", body, instruction, target, lds=512)
     assert counter in record.message
@@ -86,10 +115,14 @@ def test_missing_wait(target: str, body: str, instruction: str, counter: str) ->
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_counted_wait_covers_the_older_load(count: int) -> None:
-    body = LOAD_POINTERS + OFFSET + (
-        "global_load_b32 v2, v1, s[4:5]\nglobal_load_b32 v3, v1, s[6:7]\n"
-        f"s_waitcnt vmcnt({count})\nv_add_nc_u32_e32 v4, v2, v2\ns_waitcnt vmcnt(0)\ns_endpgm"
-    )  # fmt: skip
+    body = (
+        LOAD_POINTERS
+        + OFFSET
+        + (
+            "global_load_b32 v2, v1, s[4:5]\nglobal_load_b32 v3, v1, s[6:7]\n"
+            f"s_waitcnt vmcnt({count})\nv_add_nc_u32_e32 v4, v2, v2\ns_waitcnt vmcnt(0)\ns_endpgm"
+        )
+    )
     _launch(body)
 
 
@@ -104,18 +137,26 @@ def test_scalar_loads_need_a_full_wait() -> None:
 
 
 def test_missing_wait_on_one_path_only() -> None:
-    body = LOAD_POINTERS + OFFSET + (
-        "global_load_b32 v2, v1, s[4:5]\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .Lskip\ns_waitcnt vmcnt(0)\n.Lskip:\n"
-        "global_store_b32 v1, v2, s[6:7]\ns_endpgm"
-    )  # fmt: skip
+    body = (
+        LOAD_POINTERS
+        + OFFSET
+        + (
+            "global_load_b32 v2, v1, s[4:5]\ns_cmp_eq_u32 s2, 0\ns_cbranch_scc1 .Lskip\ns_waitcnt vmcnt(0)\n.Lskip:\n"
+            "global_store_b32 v1, v2, s[6:7]\ns_endpgm"
+        )
+    )
     _fault("missing_wait", body, "global_store_b32", workgroups=2)
 
 
 def test_missing_wait_is_seen_around_a_loop() -> None:
-    body = LOAD_POINTERS + OFFSET + (
-        "v_mov_b32_e32 v2, 0\ns_mov_b32 s8, 3\n.Lloop:\nv_add_nc_u32_e32 v3, 1, v2\nglobal_load_b32 v2, v1, s[4:5]\n"
-        "s_sub_i32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 .Lloop\ns_endpgm"
-    )  # fmt: skip
+    body = (
+        LOAD_POINTERS
+        + OFFSET
+        + (
+            "v_mov_b32_e32 v2, 0\ns_mov_b32 s8, 3\n.Lloop:\nv_add_nc_u32_e32 v3, 1, v2\nglobal_load_b32 v2, v1, s[4:5]\n"
+            "s_sub_i32 s8, s8, 1\ns_cmp_lg_u32 s8, 0\ns_cbranch_scc1 .Lloop\ns_endpgm"
+        )
+    )
     _fault("missing_wait", body, "v_add_nc_u32")
 
 
@@ -137,10 +178,14 @@ def test_out_of_bounds_names_the_lane() -> None:
 
 
 def test_inactive_lanes_do_not_fault() -> None:
-    body = LOAD_POINTERS + OFFSET + (
-        "v_cmp_gt_u32_e32 vcc_lo, 50, v0\ns_and_saveexec_b32 s8, vcc_lo\nglobal_load_b32 v2, v1, s[4:5]\n"
-        "s_waitcnt vmcnt(0)\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm"
-    )  # fmt: skip
+    body = (
+        LOAD_POINTERS
+        + OFFSET
+        + (
+            "v_cmp_gt_u32_e32 vcc_lo, 50, v0\ns_and_saveexec_b32 s8, vcc_lo\nglobal_load_b32 v2, v1, s[4:5]\n"
+            "s_waitcnt vmcnt(0)\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm"
+        )
+    )
     a, b = _launch(body, sizes=[50, 50])
     np.testing.assert_array_equal(a, b)
 
@@ -201,17 +246,23 @@ def test_misaligned_scalar_load() -> None:
     [
         (LOAD_POINTERS + OFFSET + "global_store_b32 v1, v9, s[6:7]\ns_endpgm", "global_store_b32"),
         (LOAD_POINTERS + "global_load_b32 v2, v9, s[4:5]\ns_endpgm", "global_load_b32"),
-        (LOAD_POINTERS + OFFSET + "v_add_nc_u32_e32 v2, v0, v9\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm", "global_store_b32"),
+        (
+            LOAD_POINTERS + OFFSET + "v_add_nc_u32_e32 v2, v0, v9\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
+            "global_store_b32",
+        ),
         ("s_cmp_eq_u32 s20, 0\ns_cbranch_scc1 .Lend\n.Lend:\ns_endpgm", "s_cbranch_scc1"),
         ("v_cmp_eq_u32_e32 vcc_lo, 0, v9\ns_and_saveexec_b32 s8, vcc_lo\ns_endpgm", "s_and_saveexec_b32"),
         ("v_cmpx_eq_u32_e32 0, v9\ns_endpgm", "v_cmpx_eq_u32"),
         ("ds_load_b32 v2, v9\ns_endpgm", "ds_load_b32"),
         ("s_load_b32 s4, s[20:21], 0x0\ns_endpgm", "s_load_b32"),
         # Only half of the lanes were written.
-        (LOAD_POINTERS + OFFSET + "s_mov_b32 s8, exec_lo\ns_mov_b32 exec_lo, 0xffff\nv_mov_b32_e32 v2, 1\n"
-         "s_mov_b32 exec_lo, s8\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm", "global_store_b32"),
+        (
+            LOAD_POINTERS + OFFSET + "s_mov_b32 s8, exec_lo\ns_mov_b32 exec_lo, 0xffff\nv_mov_b32_e32 v2, 1\n"
+            "s_mov_b32 exec_lo, s8\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
+            "global_store_b32",
+        ),
     ],
-)  # fmt: skip
+)
 def test_undefined_register(body: str, instruction: str) -> None:
     _fault("uninitialized", body, instruction, lds=256)
 
@@ -221,13 +272,17 @@ def test_undefined_register(body: str, instruction: str) -> None:
     [
         # Undefined bits that do not reach anything.
         LOAD_POINTERS + OFFSET + "v_and_b32_e32 v2, 0, v9\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
-        LOAD_POINTERS + OFFSET + "v_mad_u64_u32 v[2:3], null, v0, v0, v[0:1]\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
+        LOAD_POINTERS
+        + OFFSET
+        + "v_mad_u64_u32 v[2:3], null, v0, v0, v[0:1]\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
         LOAD_POINTERS + OFFSET + "v_lshl_or_b32 v2, v9, 16, 5\nglobal_store_b16 v1, v2, s[6:7]\ns_endpgm",
         # Written under a mask, stored under the same mask.
-        LOAD_POINTERS + OFFSET + "s_mov_b32 exec_lo, 0xffff\nv_mov_b32_e32 v2, 1\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
+        LOAD_POINTERS
+        + OFFSET
+        + "s_mov_b32 exec_lo, 0xffff\nv_mov_b32_e32 v2, 1\nglobal_store_b32 v1, v2, s[6:7]\ns_endpgm",
         "v_writelane_b32 v9, s0, 3\nv_readlane_b32 s4, v9, 3\ns_cmp_eq_u32 s4, 0\ns_cbranch_scc1 .Lend\n.Lend:\ns_endpgm",
     ],
-)  # fmt: skip
+)
 def test_harmless_undefined_register(body: str) -> None:
     _launch(body)
 
@@ -247,9 +302,7 @@ def test_barrier_skipped_by_a_wave() -> None:
 
 
 def test_different_barriers() -> None:
-    body = (
-        "v_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccz .Lother\ns_barrier\ns_endpgm\n.Lother:\ns_nop 0\ns_barrier\ns_endpgm"
-    )
+    body = "v_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccz .Lother\ns_barrier\ns_endpgm\n.Lother:\ns_nop 0\ns_barrier\ns_endpgm"
     _fault("barrier_divergence", body, "s_barrier")
 
 
@@ -267,7 +320,7 @@ def test_endless_wait_for_another_wave_ends_with_the_step_budget() -> None:
     body = LOAD_POINTERS + (
         "v_mov_b32_e32 v1, 0\n.Lspin:\nglobal_load_b32 v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\nv_cmp_ne_u32_e32 vcc_lo, 77, v2\n"
         "s_cbranch_vccnz .Lspin\ns_endpgm"
-    )  # fmt: skip
+    )
     _fault("step_budget", body, "", max_steps=5000)
 
 
@@ -277,7 +330,7 @@ def test_spinning_wave_is_released_by_another() -> None:
         "v_mov_b32_e32 v1, 0\nv_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccnz .Lwriter\n.Lspin:\n"
         "global_load_b32 v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\nv_cmp_ne_u32_e32 vcc_lo, 77, v2\ns_cbranch_vccnz .Lspin\n"
         "s_endpgm\n.Lwriter:\nv_mov_b32_e32 v2, 77\nglobal_store_b32 v1, v2, s[4:5]\ns_endpgm"
-    )  # fmt: skip
+    )
     a, _ = _launch(body, max_steps=100_000)
     assert a[0] == 77
 

@@ -18,11 +18,15 @@ Array = np.ndarray[Any, Any]
 CONFIGURATIONS = [
     pytest.param(target, optimize, flags, id="-".join((target, "O" + optimize, *flags)))
     for target, optimize, flags in (
-        ("gfx942", "0", ()), ("gfx942", "3", ()),
-        ("gfx1100", "0", ()), ("gfx1100", "2", ()), ("gfx1100", "3", ("-mwavefrontsize64",)),
-        ("gfx1200", "0", ()), ("gfx1200", "3", ()),
+        ("gfx942", "0", ()),
+        ("gfx942", "3", ()),
+        ("gfx1100", "0", ()),
+        ("gfx1100", "2", ()),
+        ("gfx1100", "3", ("-mwavefrontsize64",)),
+        ("gfx1200", "0", ()),
+        ("gfx1200", "3", ()),
     )
-]  # fmt: skip
+]
 each_configuration = pytest.mark.parametrize(("target", "optimize", "flags"), CONFIGURATIONS)
 
 
@@ -100,7 +104,14 @@ def test_atomic_operations(target: str, optimize: str, flags: tuple[str, ...]) -
     o, w = np.array([0, 0, 0, 0, -1, 9], "i4"), np.zeros(2, "u8")
     _run((target, optimize, flags), "atomics", [a, o, w])
     u = a.view("u4")
-    expected = [a.min(), a.max(), np.bitwise_xor.reduce(a), np.bitwise_or.reduce(a), np.bitwise_and.reduce(a), 9 - a.sum()]
+    expected = [
+        a.min(),
+        a.max(),
+        np.bitwise_xor.reduce(a),
+        np.bitwise_or.reduce(a),
+        np.bitwise_and.reduce(a),
+        9 - a.sum(),
+    ]
     np.testing.assert_array_equal(o, np.array(expected, "i4"))
     np.testing.assert_array_equal(w, [u.astype("u8").sum(), u.astype("u8").max() * 3])
 

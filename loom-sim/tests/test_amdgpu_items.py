@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,26 @@ from amdgpu_compile import KERNELS, cpu_library, gpu_object, needs_clang
 from loom_sim import amdgpu
 
 SOURCE = KERNELS / "items.c"
-TARGETS = ("gfx942", "gfx1100", "gfx1151", "gfx1200")
+CONFIGURATIONS = [
+    ("gfx942", "0"),
+    ("gfx942", "3"),
+    ("gfx1100", "0"),
+    ("gfx1100", "2"),
+    ("gfx1151", "3"),
+    ("gfx1200", "0"),
+    ("gfx1200", "3"),
+]
 COUNT = 333
 GROUP = 96
 
 _PIXEL = np.dtype(
-    {"names": ["r", "g", "b", "a", "depth", "weight"], "formats": ["u1"] * 4 + ["u2", "f4"], "itemsize": 12,
-     "offsets": [0, 1, 2, 3, 4, 8]}
-)  # fmt: skip
+    {
+        "names": ["r", "g", "b", "a", "depth", "weight"],
+        "formats": ["u1"] * 4 + ["u2", "f4"],
+        "itemsize": 12,
+        "offsets": [0, 1, 2, 3, 4, 8],
+    }
+)
 
 
 def _integers(rng: np.random.Generator, kind: str, count: int = COUNT) -> np.ndarray[Any, Any]:
@@ -39,8 +52,23 @@ def _floats(rng: np.random.Generator, kind: str, special: bool = True, count: in
     values[~np.isfinite(values)] = 1
     if special:
         info = np.finfo(kind)
-        edges = [0.0, -0.0, np.inf, -np.inf, info.max, -info.max, info.tiny, info.smallest_subnormal, 1.0, -1.0, 0.5,
-                 3.0, 1.5, 2.5, -2.5]  # fmt: skip
+        edges = [
+            0.0,
+            -0.0,
+            np.inf,
+            -np.inf,
+            info.max,
+            -info.max,
+            info.tiny,
+            info.smallest_subnormal,
+            1.0,
+            -1.0,
+            0.5,
+            3.0,
+            1.5,
+            2.5,
+            -2.5,
+        ]
         values[: len(edges)] = np.array(edges, kind)
     rng.shuffle(values)
     return values
@@ -49,10 +77,12 @@ def _floats(rng: np.random.Generator, kind: str, special: bool = True, count: in
 def _cases() -> dict[str, list[Any]]:
     """Arguments after the count, inputs first; outputs are zeroed arrays."""
     rng = np.random.default_rng(20240607)
-    f32 = lambda **k: _floats(rng, "f4", **k)  # noqa: E731
-    f64 = lambda **k: _floats(rng, "f8", **k)  # noqa: E731
-    ints = lambda kind, **k: _integers(rng, kind, **k)  # noqa: E731
-    zeros = lambda kind, factor=1: np.zeros(COUNT * factor, kind)  # noqa: E731
+    f32, f64 = partial(_floats, rng, "f4"), partial(_floats, rng, "f8")
+    ints = partial(_integers, rng)
+
+    def zeros(kind: str, factor: int = 1) -> np.ndarray[Any, Any]:
+        return np.zeros(COUNT * factor, kind)
+
     pixels = rng.integers(0, 256, COUNT * 12, dtype=np.uint8).view(_PIXEL)
     pixels["weight"] = f32(special=False)
     return {
@@ -135,8 +165,7 @@ def _same(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> None:
 
 
 @needs_clang
-@pytest.mark.parametrize("optimize", ["0", "2", "3"])
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("target", "optimize"), CONFIGURATIONS, ids=[f"{t}-O{o}" for t, o in CONFIGURATIONS])
 @pytest.mark.parametrize("name", CASES)
 def test_same_as_cpu(name: str, target: str, optimize: str) -> None:
     program = amdgpu.load(gpu_object(SOURCE, target, optimize))

@@ -125,16 +125,29 @@ def _hidden(kind: str, shape: LaunchShape, dynamic_lds: int) -> int | None:
 _ZERO_HIDDEN = frozenset(
     "hidden_" + name
     for name in (
-        "none", "printf_buffer", "hostcall_buffer", "multigrid_sync_arg", "heap_v1", "default_queue",
-        "completion_action", "private_base", "shared_base", "queue_ptr",
+        "none",
+        "printf_buffer",
+        "hostcall_buffer",
+        "multigrid_sync_arg",
+        "heap_v1",
+        "default_queue",
+        "completion_action",
+        "private_base",
+        "shared_base",
+        "queue_ptr",
     )
-)  # fmt: skip
+)
 
 
 def build(
-    metadata: KernelMetadata, size: int, values: Sequence[Any], binding: Binding, shape: LaunchShape, static_lds: int,
+    metadata: KernelMetadata,
+    size: int,
+    values: Sequence[Any],
+    binding: Binding,
+    shape: LaunchShape,
+    static_lds: int,
     dynamic_lds: int,
-) -> Array:  # fmt: skip
+) -> Array:
     """The kernarg segment.
 
     Raises:

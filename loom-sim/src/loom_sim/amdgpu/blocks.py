@@ -212,12 +212,19 @@ class Translator:
         lines.append(f"    return {end.value}")
         source = "\n".join(lines)
         return Block(
-            end=end, next=address, key=key,
-            live_vectors=tuple(sorted(em.live_vectors)), live_scalars=tuple(sorted(em.live_scalars)),
-            live_masks=tuple(sorted(em.live_masks)), written_vectors=tuple(sorted(em.written_vectors)),
-            written_scalars=tuple(sorted(em.written_scalars)), instructions=done,
-            counts=Counter(i.mnemonic for i in done), source=source, space=em.globals,
-        )  # fmt: skip
+            end=end,
+            next=address,
+            key=key,
+            live_vectors=tuple(sorted(em.live_vectors)),
+            live_scalars=tuple(sorted(em.live_scalars)),
+            live_masks=tuple(sorted(em.live_masks)),
+            written_vectors=tuple(sorted(em.written_vectors)),
+            written_scalars=tuple(sorted(em.written_scalars)),
+            instructions=done,
+            counts=Counter(i.mnemonic for i in done),
+            source=source,
+            space=em.globals,
+        )
 
 
 def undefined_inputs(block: Block, group: Any, wave_size: int) -> bool:

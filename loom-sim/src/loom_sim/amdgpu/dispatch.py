@@ -41,9 +41,14 @@ class Scheduler:
     """Runs one batch to completion."""
 
     def __init__(
-        self, machine: Machine, translator: Translator, statistics: Statistics, max_steps: int, strict: bool,
+        self,
+        machine: Machine,
+        translator: Translator,
+        statistics: Statistics,
+        max_steps: int,
+        strict: bool,
         locate: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.machine = machine
         self.translator = translator
         self.statistics = statistics
@@ -61,7 +66,7 @@ class Scheduler:
         """Make a group runnable."""
         group.tick = self.tick
         if not group.full and len(group.waves) >= 8:
-            rows = group.exec.all(axis=1)
+            rows: Array = np.asarray(group.exec.all(axis=1))
             count = int(np.count_nonzero(rows))
             if count * 2 >= len(rows) and count < len(rows):
                 # Most waves have all lanes active: let them run without merging under a mask.
@@ -129,9 +134,11 @@ class Scheduler:
         statistics.steps += len(block.instructions)
         if statistics.steps > self.max_steps:
             record = FaultRecord(
-                "step_budget", f"more than {self.max_steps} instructions were issued: an endless loop?",
-                pc=group.pc, instruction=block.instructions[0].text,
-            )  # fmt: skip
+                "step_budget",
+                f"more than {self.max_steps} instructions were issued: an endless loop?",
+                pc=group.pc,
+                instruction=block.instructions[0].text,
+            )
             raise SimulationFault(self.locate(record, group, 0))
         self._continue(block, group, outcome)
 
@@ -227,8 +234,9 @@ class Scheduler:
             self._check_barrier(arrived)
         if not complete.any():
             if final:
-                record = FaultRecord("barrier_divergence", "waves wait at a barrier that others never reach",
-                                     pc=self.parked[0].address)  # fmt: skip
+                record = FaultRecord(
+                    "barrier_divergence", "waves wait at a barrier that others never reach", pc=self.parked[0].address
+                )
                 raise SimulationFault(self.locate(record, self.parked[0].group, 0))
             return
         waiting = []
@@ -254,9 +262,11 @@ class Scheduler:
             here = missing[slots]
             if here.any():
                 record = FaultRecord(
-                    "barrier_divergence", "some waves of the workgroup ended without reaching this barrier",
-                    pc=parked.address, instruction=self.translator.code.at(parked.address).text,
-                )  # fmt: skip
+                    "barrier_divergence",
+                    "some waves of the workgroup ended without reaching this barrier",
+                    pc=parked.address,
+                    instruction=self.translator.code.at(parked.address).text,
+                )
                 raise SimulationFault(self.locate(record, parked.group, int(np.flatnonzero(here)[0])))
             other = (first[slots] >= 0) & (first[slots] != parked.address)
             if other.any():
@@ -264,8 +274,9 @@ class Scheduler:
                 record = FaultRecord(
                     "barrier_divergence",
                     f"waves of one workgroup wait at different barriers, here and at {int(first[slots[row]]):#x}",
-                    pc=parked.address, instruction=self.translator.code.at(parked.address).text,
-                )  # fmt: skip
+                    pc=parked.address,
+                    instruction=self.translator.code.at(parked.address).text,
+                )
                 raise SimulationFault(self.locate(record, parked.group, row))
             first[slots] = parked.address
 

@@ -310,8 +310,7 @@ class Emitter:
         entry = self._masks.get(code)
         if entry is not None:
             return entry[0]
-        words = [self._scalars.get(code + k) for k in range(self.wave_size // 32)]
-        if any(w is not None for w in words):
+        if any(code + k in self._scalars for k in range(self.wave_size // 32)):
             parts = [self.scalar32(code + k) for k in range(self.wave_size // 32)]
             helper = "unpack" if self.wave_size == 32 else "unpack_pair"
             name = self.let(f"{helper}({', '.join(p.name for p in parts)})")
@@ -514,10 +513,7 @@ class Emitter:
             self.write_vector32(index, Value(wide, value.undefined), self.write_mask_name)
             return
         old = self.vector32(index)
-        if high:
-            name = self.let(f"{wide} << k16 | {old.name} & klow")
-        else:
-            name = self.let(f"{wide} | {old.name} & khigh")
+        name = self.let(f"{wide} << k16 | {old.name} & klow") if high else self.let(f"{wide} | {old.name} & khigh")
         undefined = None
         if value.undefined or old.undefined:
             undefined = self.let(f"halves_undefined({value.undefined}, {old.undefined}, {high})")

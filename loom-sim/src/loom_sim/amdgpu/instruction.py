@@ -105,16 +105,31 @@ def adapt(decoded: Decoded, address: int) -> Instruction:
     row = decoded.row
     operands = tuple(
         Operand(
-            name=field.name, kind=field.kind, code=code, bits=field.width_bits,
-            is_source=field.direction != "out", is_result=field.direction != "in",
-            constant=field.const_type, half=_half_position(field),
+            name=field.name,
+            kind=field.kind,
+            code=code,
+            bits=field.width_bits,
+            is_source=field.direction != "out",
+            is_result=field.direction != "in",
+            constant=field.const_type,
+            half=_half_position(field),
         )
         for field, code in zip(row.operands, decoded.codes, strict=True)
-    )  # fmt: skip
+    )
     second = decoded.second
     return Instruction(
-        address=address, size=decoded.size, mnemonic=row.mnemonic, format=row.format, form=row.form,
-        variant=row.variant, operands=operands, modifiers=decoded.modifiers, literal=decoded.literal or 0,
-        implicit_reads=row.implicit_reads, implicit_writes=row.implicit_writes, flags=row.flags, decoded=decoded,
+        address=address,
+        size=decoded.size,
+        mnemonic=row.mnemonic,
+        format=row.format,
+        form=row.form,
+        variant=row.variant,
+        operands=operands,
+        modifiers=decoded.modifiers,
+        literal=decoded.literal or 0,
+        implicit_reads=row.implicit_reads,
+        implicit_writes=row.implicit_writes,
+        flags=row.flags,
+        decoded=decoded,
         second=None if second is None else adapt(second, address),
-    )  # fmt: skip
+    )

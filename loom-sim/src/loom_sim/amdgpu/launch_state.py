@@ -32,15 +32,22 @@ def dispatch_packet(shape: LaunchShape, private: int, group: int, kernarg: int) 
     sizes = shape.workgroup_size
     grid = tuple(w * s for w, s in zip(shape.workgroups, sizes, strict=True))
     header = 2 | 1 << 8
-    return struct.pack(
-        "<HHHHHHIIIIIQQQQ", header, shape.dimensions, *sizes, 0, *grid, private, group, 0, kernarg, 0, 0
-    )
+    return struct.pack("<HHHHHHIIIIIQQQQ", header, shape.dimensions, *sizes, 0, *grid, private, group, 0, kernarg, 0, 0)
 
 
 def initial_group(
-    machine: Machine, descriptor: KernelDescriptor, traits: Traits, shape: LaunchShape, first: int, count: int,
-    per_group: int, kernarg_address: int, vectors: int, scratch_size: int, dynamic_lds: int,
-) -> Group:  # fmt: skip
+    machine: Machine,
+    descriptor: KernelDescriptor,
+    traits: Traits,
+    shape: LaunchShape,
+    first: int,
+    count: int,
+    per_group: int,
+    kernarg_address: int,
+    vectors: int,
+    scratch_size: int,
+    dynamic_lds: int,
+) -> Group:
     """All waves of a batch of workgroups at the kernel's entry.
 
     Args:
@@ -67,7 +74,9 @@ def initial_group(
     s = group.s
     position = 0
     for name in descriptor.enabled_user_sgprs:
-        position = _user_group(machine, descriptor, shape, s, position, name, kernarg_address, scratch_size, dynamic_lds)
+        position = _user_group(
+            machine, descriptor, shape, s, position, name, kernarg_address, scratch_size, dynamic_lds
+        )
     if descriptor.kernarg_preload & 0x7F:
         raise LaunchError("kernel argument preloading is not supported")
     position = max(position, descriptor.user_sgpr_count)
@@ -95,9 +104,16 @@ def initial_group(
 
 
 def _user_group(
-    machine: Machine, descriptor: KernelDescriptor, shape: LaunchShape, s: list[Array | None], position: int, name: str,
-    kernarg_address: int, scratch_size: int, dynamic_lds: int,
-) -> int:  # fmt: skip
+    machine: Machine,
+    descriptor: KernelDescriptor,
+    shape: LaunchShape,
+    s: list[Array | None],
+    position: int,
+    name: str,
+    kernarg_address: int,
+    scratch_size: int,
+    dynamic_lds: int,
+) -> int:
     """Fill one group of user SGPRs; returns the next free register."""
     if name == "private_segment_size":
         s[position] = _scalar(scratch_size)

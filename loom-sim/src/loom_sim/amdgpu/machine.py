@@ -52,9 +52,15 @@ class Machine:
     """
 
     def __init__(
-        self, space: AddressSpace, code_address: int, wave_size: int, slot: Array, workgroups: int, lds_size: int,
+        self,
+        space: AddressSpace,
+        code_address: int,
+        wave_size: int,
+        slot: Array,
+        workgroups: int,
+        lds_size: int,
         scratch_size: int,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.space = space
         self.code_address = np.uint64(code_address)
         self.wave_size = wave_size
@@ -80,7 +86,9 @@ class Machine:
 
     # --- global memory ---------------------------------------------------------------------------------------------
 
-    def global_load(self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
+    def global_load(
+        self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None
+    ) -> list[Array]:
         """Load per lane."""
         self.traffic.global_loaded += nbytes * self._lanes(g, mask)
         return self.space.load(low, high, offset, nbytes, mask)
@@ -106,8 +114,12 @@ class Machine:
         alignment = min(nbytes, 4)
         if (low & _U32(alignment - 1)).any():
             bad = (low & _U32(alignment - 1)) != 0
-            raise AccessError("misaligned", f"a scalar load of {nbytes} bytes needs an address that is a multiple of {alignment}", bad,
-                              low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32))  # fmt: skip
+            raise AccessError(
+                "misaligned",
+                f"a scalar load of {nbytes} bytes needs an address that is a multiple of {alignment}",
+                bad,
+                low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32),
+            )
         return self.space.load(low, high, 0, nbytes, None)
 
     def scalar_buffer_load(
@@ -187,9 +199,11 @@ class Machine:
             bad = bad & mask
         if bad.any():
             raise AccessError(
-                "scratch_out_of_range", f"{nbytes} bytes beyond the work-item's {self.scratch_size} bytes of scratch",
-                bad, offset,
-            )  # fmt: skip
+                "scratch_out_of_range",
+                f"{nbytes} bytes beyond the work-item's {self.scratch_size} bytes of scratch",
+                bad,
+                offset,
+            )
         lane = np.arange(self.wave_size, dtype=_U32)[None, :]
         base = (g.waves.astype(_U32)[:, None] * _U32(self.wave_size) + lane) * _U32(self._scratch_stride)
         place = base + offset
@@ -211,9 +225,7 @@ class Machine:
 
     # --- flat ------------------------------------------------------------------------------------------------------
 
-    def _flat_parts(
-        self, g: Group, low: Array, high: Array, mask: Array | None
-    ) -> list[tuple[str, Array | None]]:
+    def _flat_parts(self, g: Group, low: Array, high: Array, mask: Array | None) -> list[tuple[str, Array | None]]:
         """Lanes by the memory their address means, most common case first."""
         shape = (len(g.waves), self.wave_size)
         shared, private = high == _U32(memory.SHARED_APERTURE), high == _U32(memory.PRIVATE_APERTURE)
@@ -239,9 +251,11 @@ class Machine:
                 words = self.lds_load(g, low + _U32(offset & 0xFFFFFFFF), 0, nbytes, here)
             else:
                 words = self.scratch_load(g, low + _U32(offset & 0xFFFFFFFF), nbytes, here)
-            result = words if result is None or here is None else [
-                np.where(here, w, old) for w, old in zip(words, result, strict=True)
-            ]
+            result = (
+                words
+                if result is None or here is None
+                else [np.where(here, w, old) for w, old in zip(words, result, strict=True)]
+            )
         return result if result is not None else [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
 
     def flat_store(
@@ -271,4 +285,3 @@ class Machine:
                 raise AccessError("out_of_bounds", "an atomic on scratch memory", bad, int(low.flat[0]))
             result = words if result is None else [a | b for a, b in zip(result, words, strict=True)]
         return result if result is not None else [np.zeros((1, 1), _U32)] * (nbytes // 4)
-

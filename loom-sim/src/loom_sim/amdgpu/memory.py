@@ -207,7 +207,9 @@ class AddressSpace:
         if segment is None:
             return "no buffer is near"
         if address >= segment.base + segment.size:
-            return f"{address - segment.base - segment.size} bytes past the end of {segment.name} ({segment.size} bytes)"
+            return (
+                f"{address - segment.base - segment.size} bytes past the end of {segment.name} ({segment.size} bytes)"
+            )
         if address < segment.base:
             return f"{segment.base - address} bytes before {segment.name}"
         return f"{address - segment.base} bytes into {segment.name} ({segment.size} bytes)"
@@ -215,7 +217,11 @@ class AddressSpace:
     def _segment(self, high: int, low: Array, offset: int, nbytes: int, mask: Array | None) -> tuple[Segment, Array]:
         segment = self._windows.get(high)
         if segment is None:
-            bad = np.ones(low.shape, bool) if mask is None else np.broadcast_to(mask, np.broadcast_shapes(low.shape, mask.shape))
+            bad = (
+                np.ones(low.shape, bool)
+                if mask is None
+                else np.broadcast_to(mask, np.broadcast_shapes(low.shape, mask.shape))
+            )
             address = low.astype(np.uint64) + np.uint64((high << 32) + offset & (1 << 64) - 1)
             raise AccessError("out_of_bounds", "the address is not mapped: no buffer is near", bad, address)
         place = low + np.uint32(offset - (segment.base & 0xFFFFFFFF) & 0xFFFFFFFF)
@@ -229,7 +235,9 @@ class AddressSpace:
             if bad.any():
                 address = low.astype(np.uint64) + np.uint64((high << 32) + offset & (1 << 64) - 1)
                 error = AccessError("out_of_bounds", "", bad, address)
-                error.reason = f"the access of {nbytes} bytes is outside every buffer: {self.describe(error.address or 0)}"
+                error.reason = (
+                    f"the access of {nbytes} bytes is outside every buffer: {self.describe(error.address or 0)}"
+                )
                 raise error
         return segment, place
 
@@ -270,25 +278,43 @@ class AddressSpace:
         result: list[Array] | None = None
         for segment, place, here in self.pieces(low, high, offset, nbytes, mask):
             words = read(segment, place, nbytes)
-            result = words if result is None else [
-                np.where(here, w, old) for w, old in zip(words, result, strict=True)  # type: ignore[arg-type]
-            ]
+            if result is None or here is None:
+                result = words
+            else:
+                result = [np.where(here, w, old) for w, old in zip(words, result, strict=True)]
         return result if result is not None else [np.zeros((1, 1), np.uint32)] * max(1, nbytes // 4)
 
     def store(
-        self, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array],
+        self,
+        low: Array,
+        high: Array,
+        offset: int,
+        nbytes: int,
+        mask: Array | None,
+        data: list[Array],
         shape: tuple[int, int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Scatter `nbytes` per lane to `high:low + offset`."""
         for segment, place, here in self.pieces(low, high, offset, nbytes, mask):
             if not segment.writable:
-                raise AccessError("out_of_bounds", f"{segment.name} is read-only", np.ones(shape, bool) if here is None else here, segment.base)
+                raise AccessError(
+                    "out_of_bounds",
+                    f"{segment.name} is read-only",
+                    np.ones(shape, bool) if here is None else here,
+                    segment.base,
+                )
             write(segment, np.broadcast_to(place, shape), here, nbytes, data)
 
     def atomic(
-        self, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, shape: tuple[int, int],
+        self,
+        low: Array,
+        high: Array,
+        offset: int,
+        nbytes: int,
+        mask: Array | None,
+        shape: tuple[int, int],
         operation: Callable[[Space, Array, Array], list[Array]],
-    ) -> list[Array]:  # fmt: skip
+    ) -> list[Array]:
         """Run an atomic over the active lanes in wave and lane order.
 
         `operation(space, offsets, lanes)` gets flat offsets and the lane mask, and returns the old words, flat.
@@ -315,6 +341,8 @@ def check_alignment(offset: Array, nbytes: int, lanes: Array, base: Any = 0) -> 
     bad = ((offset & np.uint32(nbytes - 1)) != 0) & lanes
     if bad.any():
         raise AccessError(
-            "misaligned", f"an atomic of {nbytes} bytes needs an address that is a multiple of {nbytes}", bad,
+            "misaligned",
+            f"an atomic of {nbytes} bytes needs an address that is a multiple of {nbytes}",
+            bad,
             offset.astype(np.uint64) + base,
-        )  # fmt: skip
+        )

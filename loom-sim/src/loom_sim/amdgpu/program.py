@@ -134,10 +134,16 @@ class Program:
         return found
 
     def launch(
-        self, name: str, workgroups: Sequence[int] | int = 1, workgroup_size: Sequence[int] | int = 1,
-        arguments: Sequence[Any] = (), *, strict: bool = True, dynamic_lds: int = 0,
+        self,
+        name: str,
+        workgroups: Sequence[int] | int = 1,
+        workgroup_size: Sequence[int] | int = 1,
+        arguments: Sequence[Any] = (),
+        *,
+        strict: bool = True,
+        dynamic_lds: int = 0,
         max_steps: int = DEFAULT_MAX_STEPS,
-    ) -> LaunchReport:  # fmt: skip
+    ) -> LaunchReport:
         """Run a kernel to its end.
 
         Args:
@@ -168,15 +174,22 @@ class Program:
         space = AddressSpace()
         low, image = self._image
         loaded = np.frombuffer(bytes(image), np.uint8).copy()
-        code_segment = space.map(loaded, "the code object", writable=any(s.writable for s in self._object.segments), offset=low)
+        code_segment = space.map(
+            loaded, "the code object", writable=any(s.writable for s in self._object.segments), offset=low
+        )
         code_address = code_segment.base - low
         if self._object.relocations:
             self._relocate(loaded, low, code_address)
         binding = kernarg.Binding(space)
         segment = kernarg.build(
-            kernel.metadata, descriptor.kernarg_size, list(arguments), binding, shape, descriptor.group_segment_size,
+            kernel.metadata,
+            descriptor.kernarg_size,
+            list(arguments),
+            binding,
+            shape,
+            descriptor.group_segment_size,
             dynamic_lds,
-        )  # fmt: skip
+        )
         kernarg_segment = space.map(segment, "the kernel arguments", writable=False)
         translator = self._translator(kernel, traits, strict)
         statistics = Statistics()
@@ -187,9 +200,21 @@ class Program:
             with np.errstate(all="ignore"):
                 for first, count in self._batches(kernel, shape, dynamic_lds):
                     waves += self._run_batch(
-                        kernel, traits, shape, space, code_address, kernarg_segment.base, translator, statistics,
-                        traffic, first, count, strict, dynamic_lds, max_steps,
-                    )  # fmt: skip
+                        kernel,
+                        traits,
+                        shape,
+                        space,
+                        code_address,
+                        kernarg_segment.base,
+                        translator,
+                        statistics,
+                        traffic,
+                        first,
+                        count,
+                        strict,
+                        dynamic_lds,
+                        max_steps,
+                    )
         finally:
             binding.write_back()
         seconds = time.perf_counter() - start
@@ -199,11 +224,17 @@ class Program:
                 by_name[mnemonic] += n * times
         total = sum(by_name.values())
         return LaunchReport(
-            kernel=name, processor=self.processor.name, waves=waves, wave_size=descriptor.wave_size,
-            wave_instructions=total, lane_instructions=total * descriptor.wave_size,
-            instructions=MappingProxyType(dict(by_name.most_common())), barriers=statistics.barriers,
-            traffic=traffic, seconds=seconds,
-        )  # fmt: skip
+            kernel=name,
+            processor=self.processor.name,
+            waves=waves,
+            wave_size=descriptor.wave_size,
+            wave_instructions=total,
+            lane_instructions=total * descriptor.wave_size,
+            instructions=MappingProxyType(dict(by_name.most_common())),
+            barriers=statistics.barriers,
+            traffic=traffic,
+            seconds=seconds,
+        )
 
     def _check_shape(self, kernel: Kernel, shape: kernarg.LaunchShape, dynamic_lds: int) -> None:
         generation = self.processor.require_generation()
@@ -212,10 +243,14 @@ class Program:
         x, y, z = shape.workgroup_size
         limit = min(metadata.max_flat_workgroup_size or generation.max_workgroup, generation.max_workgroup)
         if x * y * z > limit:
-            raise LaunchError(f"kernel {kernel.name}: a workgroup of {x * y * z} work-items is above the limit of {limit}")
+            raise LaunchError(
+                f"kernel {kernel.name}: a workgroup of {x * y * z} work-items is above the limit of {limit}"
+            )
         required = metadata.reqd_workgroup_size
         if required is not None and tuple(required) != shape.workgroup_size:
-            raise LaunchError(f"kernel {kernel.name} requires the workgroup size {tuple(required)}, not {shape.workgroup_size}")
+            raise LaunchError(
+                f"kernel {kernel.name} requires the workgroup size {tuple(required)}, not {shape.workgroup_size}"
+            )
         lds = kernel.descriptor.group_segment_size + dynamic_lds
         if dynamic_lds < 0 or lds > generation.lds_bytes:
             raise LaunchError(f"kernel {kernel.name}: {lds} bytes of LDS, the limit is {generation.lds_bytes}")
@@ -235,19 +270,36 @@ class Program:
         return size + _DYNAMIC_STACK if descriptor.uses_dynamic_stack else size
 
     def _run_batch(
-        self, kernel: Kernel, traits: Traits, shape: kernarg.LaunchShape, space: AddressSpace, code_address: int,
-        kernarg_address: int, translator: Translator, statistics: Statistics, traffic: Traffic, first: int, count: int,
-        strict: bool, dynamic_lds: int, max_steps: int,
-    ) -> int:  # fmt: skip
+        self,
+        kernel: Kernel,
+        traits: Traits,
+        shape: kernarg.LaunchShape,
+        space: AddressSpace,
+        code_address: int,
+        kernarg_address: int,
+        translator: Translator,
+        statistics: Statistics,
+        traffic: Traffic,
+        first: int,
+        count: int,
+        strict: bool,
+        dynamic_lds: int,
+        max_steps: int,
+    ) -> int:
         descriptor = kernel.descriptor
         size = descriptor.wave_size
         gx, gy, gz = shape.workgroup_size
         per_group = -(-(gx * gy * gz) // size)
         slot = np.repeat(np.arange(count), per_group)
         machine = Machine(
-            space, code_address, size, slot, count, descriptor.group_segment_size + dynamic_lds,
+            space,
+            code_address,
+            size,
+            slot,
+            count,
+            descriptor.group_segment_size + dynamic_lds,
             self._scratch_size(kernel),
-        )  # fmt: skip
+        )
         machine.traffic = traffic
         wx, wy, _ = shape.workgroups
 
@@ -257,20 +309,35 @@ class Program:
                 return attrs.evolve(record, kernel=kernel.name)
             workgroup = first + int(slot[number])
             return attrs.evolve(
-                record, kernel=kernel.name, wave=number % per_group,
+                record,
+                kernel=kernel.name,
+                wave=number % per_group,
                 workgroup=(workgroup % wx, workgroup // wx % wy, workgroup // (wx * wy)),
-            )  # fmt: skip
+            )
 
         scheduler = Scheduler(machine, translator, statistics, max_steps, strict, locate)
         generation = self.processor.require_generation()
         mode = FloatMode(
-            descriptor.round_mode_32, descriptor.round_mode_16_64, descriptor.denorm_mode_32,
-            descriptor.denorm_mode_16_64, descriptor.ieee_mode(generation), descriptor.dx10_clamp(generation),
-        )  # fmt: skip
+            descriptor.round_mode_32,
+            descriptor.round_mode_16_64,
+            descriptor.denorm_mode_32,
+            descriptor.denorm_mode_16_64,
+            descriptor.ieee_mode(generation),
+            descriptor.dx10_clamp(generation),
+        )
         group = initial_group(
-            machine, descriptor, traits, shape, first, count, per_group, kernarg_address, translator.vectors,
-            self._scratch_size(kernel), dynamic_lds,
-        )  # fmt: skip
+            machine,
+            descriptor,
+            traits,
+            shape,
+            first,
+            count,
+            per_group,
+            kernarg_address,
+            translator.vectors,
+            self._scratch_size(kernel),
+            dynamic_lds,
+        )
         group.pc = kernel.entry_address
         group.key = BlockKey(mode, waits.NONE)
         scheduler.add(group)

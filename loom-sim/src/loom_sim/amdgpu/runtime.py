@@ -73,7 +73,8 @@ def fit_undefined(flag: Array | None, tag: str) -> Array | None:
     if tag in ("mask", "vcc", "scc"):
         return flag
     kind: Any = {"16": np.uint16, "32": np.uint32, "64": np.uint64}[tag[-2:]]
-    return np.where(flag, ~kind(0), kind(0))
+    found: Array = np.where(flag, ~kind(0), kind(0))
+    return found
 
 
 def merge_undefined(mask: Array, new: Array | None, old: Array | None) -> Array | None:
@@ -231,12 +232,29 @@ NAMESPACE: dict[str, Any] = {
     **{
         f.__name__: f
         for f in (
-            join64, low32, high32, unpack_pair, lanes, any_undefined, fit_undefined, merge_undefined, set_undefined,
-            join_undefined, low_undefined, high_undefined, half_undefined, halves_undefined, mask_undefined, lanes_undefined,
-            limit_undefined, moved_undefined, carry_undefined, check_defined,
+            join64,
+            low32,
+            high32,
+            unpack_pair,
+            lanes,
+            any_undefined,
+            fit_undefined,
+            merge_undefined,
+            set_undefined,
+            join_undefined,
+            low_undefined,
+            high_undefined,
+            half_undefined,
+            halves_undefined,
+            mask_undefined,
+            lanes_undefined,
+            limit_undefined,
+            moved_undefined,
+            carry_undefined,
+            check_defined,
         )
     },
-}  # fmt: skip
+}
 
 
 # --- sub-word selection (SDWA)

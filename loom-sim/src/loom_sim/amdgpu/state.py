@@ -259,9 +259,7 @@ class Group:
 
 def _join(values: list[Any], counts: list[int]) -> Any:
     first = values[0]
-    if all(v is first for v in values) and (
-        first is None or (type(first) is np.ndarray and first.shape[0] == 1)
-    ):
+    if all(v is first for v in values) and (first is None or (type(first) is np.ndarray and first.shape[0] == 1)):
         return first
     parts: list[tuple[Any, int]] = []
     for value, count in zip(values, counts, strict=True):

@@ -12,14 +12,21 @@ from loom_sim.amdgpu.execute import access
 from loom_sim.amdgpu.instruction import AGPR, OFF, VGPR, Instruction, Operand
 from loom_sim.amdgpu.traits import Traits
 
-_VECTOR_FORMATS = frozenset(
-    {"FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF", "VFLAT", "VGLOBAL", "VSCRATCH", "VBUFFER"}
-)
+_VECTOR_FORMATS = frozenset({"FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF", "VFLAT", "VGLOBAL", "VSCRATCH", "VBUFFER"})
 _FLAT_FORMATS = frozenset({"FLAT", "VFLAT"})
 _CACHE_CONTROL = frozenset(
-    {"buffer_gl0_inv", "buffer_gl1_inv", "buffer_inv", "buffer_wbl2", "buffer_wbinvl1", "buffer_wbinvl1_vol",
-     "global_inv", "global_wb", "global_wbinv"}
-)  # fmt: skip
+    {
+        "buffer_gl0_inv",
+        "buffer_gl1_inv",
+        "buffer_inv",
+        "buffer_wbl2",
+        "buffer_wbinvl1",
+        "buffer_wbinvl1_vol",
+        "global_inv",
+        "global_wb",
+        "global_wbinv",
+    }
+)
 
 # Counters by role. gfx942 and gfx11 count LDS and scalar memory together.
 LOAD, STORE, LDS, SCALAR = "load", "store", "lds", "scalar"

@@ -12,11 +12,31 @@ from loom_sim.amdgpu.emitter import Emitter, Value
 from loom_sim.amdgpu.state import Array
 
 _BYTES = {
-    "b8": 1, "u8": 1, "i8": 1, "byte": 1, "ubyte": 1, "sbyte": 1,
-    "b16": 2, "u16": 2, "i16": 2, "short": 2, "ushort": 2, "sshort": 2,
-    "b32": 4, "dword": 4, "b64": 8, "dwordx2": 8, "b96": 12, "dwordx3": 12, "b128": 16, "dwordx4": 16,
-    "b256": 32, "dwordx8": 32, "b512": 64, "dwordx16": 64,
-}  # fmt: skip
+    "b8": 1,
+    "u8": 1,
+    "i8": 1,
+    "byte": 1,
+    "ubyte": 1,
+    "sbyte": 1,
+    "b16": 2,
+    "u16": 2,
+    "i16": 2,
+    "short": 2,
+    "ushort": 2,
+    "sshort": 2,
+    "b32": 4,
+    "dword": 4,
+    "b64": 8,
+    "dwordx2": 8,
+    "b96": 12,
+    "dwordx3": 12,
+    "b128": 16,
+    "dwordx4": 16,
+    "b256": 32,
+    "dwordx8": 32,
+    "b512": 64,
+    "dwordx16": 64,
+}
 _SIGNED = frozenset({"i8", "sbyte", "i16", "sshort"})
 
 

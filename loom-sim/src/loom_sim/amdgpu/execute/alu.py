@@ -183,10 +183,7 @@ def packed(em: Emitter, inst: Instruction) -> None:
         for k, operand in enumerate(sources):
             high = bool((op_sel_hi if half else op_sel) >> k & 1)
             source_tag = operation.sources[k]
-            if wide:
-                value = _word_of_pair(em, operand, high)
-            else:
-                value = em.half(packed_word(em, operand), high)
+            value = _word_of_pair(em, operand, high) if wide else em.half(packed_word(em, operand), high)
             name = value.name
             bits = 32 if wide else 16
             if negate[half] >> k & 1:

@@ -39,7 +39,8 @@ class Atomic:
 
 def _increment(old: Array, limit: Array) -> Array:
     kind = old.dtype.type
-    return np.where(old >= limit, kind(0), old + kind(1))
+    found: Array = np.where(old >= limit, kind(0), old + kind(1))
+    return found
 
 
 def _decrement(old: Array, limit: Array) -> Array:
@@ -55,12 +56,21 @@ def _conditional_sub(old: Array, data: Array) -> Array:
     return np.where(old >= data, old - data, old)
 
 
+def _compare_and_swap(old: Array, new: Array, expected: Array) -> Array:
+    return np.where(old == expected, new, old)
+
+
 def _packed_add_f16(old: Array, data: Array) -> Array:
     halves = [
-        float16.add(_MODE, (old >> np.uint32(s)).astype(np.uint16).view(np.float16),
-                    (data >> np.uint32(s)).astype(np.uint16).view(np.float16)).view(np.uint16).astype(np.uint32)
+        float16.add(
+            _MODE,
+            (old >> np.uint32(s)).astype(np.uint16).view(np.float16),
+            (data >> np.uint32(s)).astype(np.uint16).view(np.float16),
+        )
+        .view(np.uint16)
+        .astype(np.uint32)
         for s in (0, 16)
-    ]  # fmt: skip
+    ]
     return halves[0] | halves[1] << np.uint32(16)
 
 
@@ -88,9 +98,17 @@ _INTEGER: dict[str, tuple[Any, Any]] = {
     "cond_sub": (_conditional_sub, None),
 }
 _ALIASES = {
-    "storexchg": "swap", "wrxchg": "swap", "cmpstore": "cmpswap", "cmpst": "cmpswap", "smin": "min", "umin": "min",
-    "smax": "max", "umax": "max", "min_num": "min", "max_num": "max",
-}  # fmt: skip
+    "storexchg": "swap",
+    "wrxchg": "swap",
+    "cmpstore": "cmpswap",
+    "cmpst": "cmpswap",
+    "smin": "min",
+    "umin": "min",
+    "smax": "max",
+    "umax": "max",
+    "min_num": "min",
+    "max_num": "max",
+}
 
 
 @cache
@@ -118,13 +136,13 @@ def parse(name: str) -> Atomic | None:
         if operation == "max":
             return Atomic(nbytes, dtype, lambda a, b: unit.maximum_number(_MODE, a, b))
         if operation == "cmpswap":
-            return Atomic(nbytes, dtype, lambda old, new, expected: np.where(old == expected, new, old), None, 2)
+            return Atomic(nbytes, dtype, _compare_and_swap, None, 2)
         return None
     if operation in ("min", "max"):
         ufunc = np.minimum if operation == "min" else np.maximum
         return Atomic(nbytes, signed if is_signed else unsigned, ufunc, ufunc)
     if operation == "cmpswap":
-        return Atomic(nbytes, unsigned, lambda old, new, expected: np.where(old == expected, new, old), None, 2)
+        return Atomic(nbytes, unsigned, _compare_and_swap, None, 2)
     if operation == "mskor":
         return Atomic(nbytes, unsigned, lambda old, mask, value: old & ~mask | value, None, 2)
     found = _INTEGER.get(operation)
@@ -185,7 +203,9 @@ def bind(atomic: Atomic, words: list[Array], want_old: bool) -> Callable[[Space,
         data = []
         for k in range(atomic.operands):
             part = flat[k * per_operand : (k + 1) * per_operand]
-            value = part[0] if per_operand == 1 else part[0].astype(np.uint64) | part[1].astype(np.uint64) << np.uint64(32)
+            value = (
+                part[0] if per_operand == 1 else part[0].astype(np.uint64) | part[1].astype(np.uint64) << np.uint64(32)
+            )
             data.append(value.view(atomic.dtype))
         raw = space.bytes[: space.bytes.size // atomic.nbytes * atomic.nbytes].view(atomic.dtype)
         old = run(atomic, raw, offsets // np.uint32(atomic.nbytes), data, want_old)

@@ -65,10 +65,17 @@ def classify(fmt: FloatFormat) -> Any:
         denormal = (exponent == 0) & ~zero
         normal = ~(nan | infinite | zero | denormal)
         tests = (
-            nan & ((bits & quiet) == 0), nan & ((bits & quiet) != 0),
-            infinite & negative, normal & negative, denormal & negative, zero & negative,
-            zero & ~negative, denormal & ~negative, normal & ~negative, infinite & ~negative,
-        )  # fmt: skip
+            nan & ((bits & quiet) == 0),
+            nan & ((bits & quiet) != 0),
+            infinite & negative,
+            normal & negative,
+            denormal & negative,
+            zero & negative,
+            zero & ~negative,
+            denormal & ~negative,
+            normal & ~negative,
+            infinite & ~negative,
+        )
         kind = classes.dtype.type
         result = np.zeros(np.broadcast_shapes(x.shape, classes.shape), bool)
         for bit, test in enumerate(tests):
@@ -96,7 +103,13 @@ scalar("s_cmp_lg_u64", "u64 u64", "scc", np.not_equal)
 for _type in ("f32", "f16"):
     for _name, _function in _FLOAT.items():
         if _name not in ("f", "t", "tru"):
-            scalar(f"s_cmp_{_name}_{_type}", f"{_type} {_type}", "scc", _float_compare(FORMATS[_type], _function), mode=True)
+            scalar(
+                f"s_cmp_{_name}_{_type}",
+                f"{_type} {_type}",
+                "scc",
+                _float_compare(FORMATS[_type], _function),
+                mode=True,
+            )
 scalar("s_bitcmp0_b32", "u32 u32", "scc", lambda a, b: (a >> (b & np.uint32(31)) & np.uint32(1)) == 0)
 scalar("s_bitcmp1_b32", "u32 u32", "scc", lambda a, b: (a >> (b & np.uint32(31)) & np.uint32(1)) != 0)
 scalar("s_bitcmp0_b64", "u64 u32", "scc", lambda a, b: (a >> (b & np.uint32(63)).astype(np.uint64) & np.uint64(1)) == 0)

@@ -12,16 +12,73 @@ from loom_sim.amdgpu.state import EXEC_LO, VCC_LO
 # Scheduling hints, cache maintenance and priorities: memory here is always coherent. Waits are checked statically
 # by `waits`.
 _NOTHING = frozenset(
-    ["s_nop", "s_setprio", "s_sleep", "s_clause", "s_delay_alu", "s_set_inst_prefetch_distance", "s_code_end", "s_wakeup", "s_incperflevel", "s_decperflevel", "s_ttracedata", "s_ttracedata_imm", "s_icache_inv", "s_waitcnt_depctr", "s_wait_alu", "s_singleuse_vdst", "s_version", "s_wait_idle", "s_wait_event", "s_sleep_var", "v_nop", "v_pipeflush", "v_clrexcp", "s_dcache_inv", "s_gl1_inv", "s_dcache_wb", "s_dcache_inv_vol", "s_dcache_wb_vol", "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_buffer_prefetch_data", "s_prefetch_data_pc_rel", "buffer_gl0_inv", "buffer_gl1_inv", "buffer_wbl2", "buffer_inv", "buffer_wbinvl1", "buffer_wbinvl1_vol", "global_inv", "global_wb", "global_wbinv", "s_barrier_signal", "ds_nop", "s_atc_probe", "s_atc_probe_buffer"]
+    [
+        "s_nop",
+        "s_setprio",
+        "s_sleep",
+        "s_clause",
+        "s_delay_alu",
+        "s_set_inst_prefetch_distance",
+        "s_code_end",
+        "s_wakeup",
+        "s_incperflevel",
+        "s_decperflevel",
+        "s_ttracedata",
+        "s_ttracedata_imm",
+        "s_icache_inv",
+        "s_waitcnt_depctr",
+        "s_wait_alu",
+        "s_singleuse_vdst",
+        "s_version",
+        "s_wait_idle",
+        "s_wait_event",
+        "s_sleep_var",
+        "v_nop",
+        "v_pipeflush",
+        "v_clrexcp",
+        "s_dcache_inv",
+        "s_gl1_inv",
+        "s_dcache_wb",
+        "s_dcache_inv_vol",
+        "s_dcache_wb_vol",
+        "s_prefetch_inst",
+        "s_prefetch_inst_pc_rel",
+        "s_prefetch_data",
+        "s_buffer_prefetch_data",
+        "s_prefetch_data_pc_rel",
+        "buffer_gl0_inv",
+        "buffer_gl1_inv",
+        "buffer_wbl2",
+        "buffer_inv",
+        "buffer_wbinvl1",
+        "buffer_wbinvl1_vol",
+        "global_inv",
+        "global_wb",
+        "global_wbinv",
+        "s_barrier_signal",
+        "ds_nop",
+        "s_atc_probe",
+        "s_atc_probe_buffer",
+    ]
 )
 _WAITS = ("s_waitcnt", "s_wait_")
 
 _EXEC_LOGIC: dict[str, str] = {
-    "and": "{s} & {e}", "or": "{s} | {e}", "xor": "{s} ^ {e}",
-    "nand": "~({s} & {e})", "nor": "~({s} | {e})", "xnor": "~({s} ^ {e})",
-    "and_not0": "~{s} & {e}", "andn1": "~{s} & {e}", "and_not1": "{s} & ~{e}", "andn2": "{s} & ~{e}",
-    "or_not0": "~{s} | {e}", "orn1": "~{s} | {e}", "or_not1": "{s} | ~{e}", "orn2": "{s} | ~{e}",
-}  # fmt: skip
+    "and": "{s} & {e}",
+    "or": "{s} | {e}",
+    "xor": "{s} ^ {e}",
+    "nand": "~({s} & {e})",
+    "nor": "~({s} | {e})",
+    "xnor": "~({s} ^ {e})",
+    "and_not0": "~{s} & {e}",
+    "andn1": "~{s} & {e}",
+    "and_not1": "{s} & ~{e}",
+    "andn2": "{s} & ~{e}",
+    "or_not0": "~{s} | {e}",
+    "orn1": "~{s} | {e}",
+    "or_not1": "{s} | ~{e}",
+    "orn2": "{s} | ~{e}",
+}
 
 _MSG_INTERRUPT, _MSG_DEALLOC_VGPRS = 1, 3
 _HW_MODE, _HW_SH_MEM_BASES = 1, 15
@@ -154,8 +211,10 @@ def _get_register(em: Emitter, inst: Instruction) -> bool:
     assert selector is not None
     assert result is not None
     register, offset, size = selector.code & 63, selector.code >> 6 & 31, (selector.code >> 11 & 31) + 1
-    values = {_HW_MODE: em.mode.bits | em.mode.dx10_clamp << 8 | em.mode.ieee << 9,
-              _HW_SH_MEM_BASES: (SHARED_APERTURE >> 16) << 16 | PRIVATE_APERTURE >> 16}  # fmt: skip
+    values = {
+        _HW_MODE: em.mode.bits | em.mode.dx10_clamp << 8 | em.mode.ieee << 9,
+        _HW_SH_MEM_BASES: (SHARED_APERTURE >> 16) << 16 | PRIVATE_APERTURE >> 16,
+    }
     if register not in values:
         raise em.unsupported(f"reading hardware register {register}")
     em.result(result, "u32", em.bits(values[register] >> offset & ((1 << size) - 1)))

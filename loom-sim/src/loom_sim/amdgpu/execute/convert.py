@@ -42,10 +42,15 @@ vector("v_cvt_f64_u32", "u32", "f64", lambda x: x.astype(np.float64))
 vector("v_cvt_nearest_i32_f32 v_cvt_rpi_i32_f32", "f32", "i32", to_integer(np.int32, lambda x: np.floor(x + 0.5)))
 vector("v_cvt_floor_i32_f32 v_cvt_flr_i32_f32", "f32", "i32", to_integer(np.int32, np.floor))
 for _byte in range(4):
-    vector(f"v_cvt_f32_ubyte{_byte}", "u32", "f32",
-           lambda x, s=8 * _byte: (x >> _U32(s) & _U32(0xFF)).astype(np.float32))  # fmt: skip
-vector("v_cvt_off_f32_i4", "u32", "f32",
-       lambda x: (((x & _U32(15)) ^ _U32(8)).astype(np.float32) - np.float32(8)) * np.float32(0.0625))  # fmt: skip
+    vector(
+        f"v_cvt_f32_ubyte{_byte}", "u32", "f32", lambda x, s=8 * _byte: (x >> _U32(s) & _U32(0xFF)).astype(np.float32)
+    )
+vector(
+    "v_cvt_off_f32_i4",
+    "u32",
+    "f32",
+    lambda x: (((x & _U32(15)) ^ _U32(8)).astype(np.float32) - np.float32(8)) * np.float32(0.0625),
+)
 
 
 def _f64_to_f32(mode: FloatMode, x: Array) -> Array:
@@ -109,10 +114,15 @@ def _normalized(signed: bool) -> Any:
     return convert
 
 
+def _packed_normalized(signed: bool) -> Any:
+    convert = _normalized(signed)
+    return lambda a, b: pack16(convert(a), convert(b))
+
+
 for _source in ("f32", "f16"):
-    for _sign, _signed in (("i16", True), ("u16", False)):
-        vector(f"v_cvt_pk_norm_{_sign}_{_source} v_cvt_pknorm_{_sign}_{_source}", f"{_source} {_source}", "u32",
-               lambda a, b, f=_normalized(_signed): pack16(f(a), f(b)))  # fmt: skip
+    for _sign in ("i16", "u16"):
+        _names = f"v_cvt_pk_norm_{_sign}_{_source} v_cvt_pknorm_{_sign}_{_source}"
+        vector(_names, f"{_source} {_source}", "u32", _packed_normalized(_sign == "i16"))
 vector("v_cvt_norm_i16_f16", "f16", "i16", _normalized(True))
 vector("v_cvt_norm_u16_f16", "f16", "u16", _normalized(False))
 vector("v_cvt_pk_i16_f32", "f32 f32", "u32", lambda a, b: pack16(to_integer(np.int16)(a), to_integer(np.int16)(b)))
@@ -122,7 +132,8 @@ vector("v_cvt_pk_u16_f32", "f32 f32", "u32", lambda a, b: pack16(to_integer(np.u
 def _pack_byte(x: Array, position: Array, old: Array) -> Array:
     byte = to_integer(np.uint8, np.rint)(x).astype(_U32)
     shift = (position & _U32(3)) * _U32(8)
-    return old & ~(_U32(0xFF) << shift) | byte << shift
+    found: Array = old & ~(_U32(0xFF) << shift) | byte << shift
+    return found
 
 
 vector("v_cvt_pk_u8_f32", "f32 u32 u32", "u32", _pack_byte)

@@ -21,7 +21,8 @@ def first_lane(x: Array, mask: Array | None) -> Array:
         return x[:, :1]
     lane = np.broadcast_to(mask, (mask.shape[0], x.shape[1])).argmax(axis=1)
     rows = np.arange(len(lane)) if x.shape[0] > 1 else np.zeros(len(lane), np.intp)
-    return x[rows, lane][:, None]
+    found: Array = x[rows, lane][:, None]
+    return found
 
 
 def one_lane(x: Array, lane: Array) -> Array:
@@ -32,7 +33,8 @@ def one_lane(x: Array, lane: Array) -> Array:
     if len(index) == 1:
         return x[:, int(index[0]) : int(index[0]) + 1]
     rows = np.arange(len(index)) if x.shape[0] > 1 else np.zeros(len(index), np.intp)
-    return x[rows, index][:, None]
+    found: Array = x[rows, index][:, None]
+    return found
 
 
 def below(wave_size: int, high: bool) -> Array:

@@ -101,9 +101,9 @@ def _two(em: Emitter, inst: Instruction, pair: re.Match[str]) -> None:
             bound = f"{em.const(atomics.bind)}({em.const(swap)}, [{', '.join(words)}], True)"
             olds.append(em.let(f"M.lds_atomic(g, {address}, {offset}, {nbytes}, {mask}, {bound})"))
         for k, old in enumerate(olds):
-            for word in range(count):
-                code = inst.results[0].code + k * count + word
-                em.write_vector32(em.vector_index(code), Value(em.let(f"{old}[{word}]")))
+            for part in range(count):
+                code = inst.results[0].code + k * count + part
+                em.write_vector32(em.vector_index(code), Value(em.let(f"{old}[{part}]")))
         return
     for offset, words in zip(offsets, moves, strict=True):
         em.emit(f"M.lds_store(g, {address}, {offset}, {nbytes}, {mask}, [{', '.join(words)}])")
@@ -130,7 +130,7 @@ def _atomic(em: Emitter, inst: Instruction, atomic: atomics.Atomic) -> None:
             em.write_vector32(em.vector_index(inst.results[0].code + k), Value(em.let(f"{old}[{k}]")))
 
 
-# --- permutes -----------------------------------------------------------------------------------------------------------
+# --- permutes ---
 
 
 def _named_lane(address: Array, offset: int, reach: int, lanes: int) -> Array:

@@ -23,11 +23,21 @@ from typing import Any
 import attrs
 
 NUMPY_TYPES = {
-    "u32": "uint32", "i32": "int32", "f32": "float32",
-    "u64": "uint64", "i64": "int64", "f64": "float64",
-    "u16": "uint16", "i16": "int16", "f16": "float16",
-    "mask": "bool", "vcc": "bool", "scc": "bool", "ki32": "int32", "ku32": "uint32",
-}  # fmt: skip
+    "u32": "uint32",
+    "i32": "int32",
+    "f32": "float32",
+    "u64": "uint64",
+    "i64": "int64",
+    "f64": "float64",
+    "u16": "uint16",
+    "i16": "int16",
+    "f16": "float16",
+    "mask": "bool",
+    "vcc": "bool",
+    "scc": "bool",
+    "ki32": "int32",
+    "ku32": "uint32",
+}
 
 
 @attrs.frozen(slots=True)

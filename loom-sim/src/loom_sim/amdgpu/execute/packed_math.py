@@ -14,16 +14,37 @@ from loom_sim.amdgpu.numerics.formats import Array
 def _take(name: str, vector_name: str | None = None) -> None:
     base = VECTOR[f"v_{vector_name or name}"]
     packed(
-        f"v_pk_{name}", " ".join(base.sources), " ".join(base.results), base.function,
-        mode=base.mode, saturated=base.saturated, undefined="bits" if base.undefined == "bits" else "smear",
-    )  # fmt: skip
+        f"v_pk_{name}",
+        " ".join(base.sources),
+        " ".join(base.results),
+        base.function,
+        mode=base.mode,
+        saturated=base.saturated,
+        undefined="bits" if base.undefined == "bits" else "smear",
+    )
 
 
 for _name in (
-    "mad_i16", "mad_u16", "mul_lo_u16", "lshlrev_b16", "lshrrev_b16", "ashrrev_i16", "max_i16", "min_i16",
-    "max_u16", "min_u16", "fma_f16", "add_f16", "mul_f16", "min_f16", "max_f16", "minimum_f16", "maximum_f16",
-    "min_num_f16", "max_num_f16",
-):  # fmt: skip
+    "mad_i16",
+    "mad_u16",
+    "mul_lo_u16",
+    "lshlrev_b16",
+    "lshrrev_b16",
+    "ashrrev_i16",
+    "max_i16",
+    "min_i16",
+    "max_u16",
+    "min_u16",
+    "fma_f16",
+    "add_f16",
+    "mul_f16",
+    "min_f16",
+    "max_f16",
+    "minimum_f16",
+    "maximum_f16",
+    "min_num_f16",
+    "max_num_f16",
+):
     _take(_name)
 _take("add_i16", "add_nc_i16")
 _take("sub_i16", "sub_nc_i16")

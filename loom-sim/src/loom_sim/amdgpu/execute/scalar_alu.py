@@ -32,7 +32,14 @@ def _with_nonzero(function: Any) -> Any:
 # Moves
 scalar("s_mov_b32 s_movk_i32", "u32", "u32", lambda a: a, undefined="bits")
 scalar("s_mov_b64", "u64", "u64", lambda a: a, undefined="bits")
-scalar("s_cmov_b32 s_cmovk_i32", "u32 scc", "u32", lambda a, c, old: np.where(c, a, old), accumulates=True, undefined="bits")
+scalar(
+    "s_cmov_b32 s_cmovk_i32",
+    "u32 scc",
+    "u32",
+    lambda a, c, old: np.where(c, a, old),
+    accumulates=True,
+    undefined="bits",
+)
 scalar("s_cmov_b64", "u64 scc", "u64", lambda a, c, old: np.where(c, a, old), accumulates=True, undefined="bits")
 scalar("s_cselect_b32", "u32 u32 scc", "u32", lambda a, b, c: np.where(c, a, b), undefined="bits")
 scalar("s_cselect_b64", "u64 u64 scc", "u64", lambda a, b, c: np.where(c, a, b), undefined="bits")
@@ -128,7 +135,9 @@ LOGIC: dict[str, Any] = {
 }
 for _name, _function in LOGIC.items():
     for _type in ("u32", "u64"):
-        scalar(f"s_{_name}_b{_type[1:]}", f"{_type} {_type}", f"{_type} scc", _with_nonzero(_function), undefined="bits")
+        scalar(
+            f"s_{_name}_b{_type[1:]}", f"{_type} {_type}", f"{_type} scc", _with_nonzero(_function), undefined="bits"
+        )
 for _type in ("u32", "u64"):
     scalar(f"s_not_b{_type[1:]}", _type, f"{_type} scc", _with_nonzero(lambda a: ~a), undefined="bits")
 
@@ -138,18 +147,46 @@ scalar("s_lshr_b32", "u32 u32", "u32 scc", _with_nonzero(lambda a, b: a >> _low(
 scalar("s_ashr_i32", "i32 u32", "i32 scc", _with_nonzero(lambda a, b: a >> _low(b, 32).view(_I32)), undefined="bits")
 scalar("s_lshl_b64", "u64 u32", "u64 scc", _with_nonzero(lambda a, b: a << ints.wide(_low(b, 64))), undefined="bits")
 scalar("s_lshr_b64", "u64 u32", "u64 scc", _with_nonzero(lambda a, b: a >> ints.wide(_low(b, 64))), undefined="bits")
-scalar("s_ashr_i64", "i64 u32", "i64 scc", _with_nonzero(lambda a, b: a >> ints.wide(_low(b, 64)).view(_I64)), undefined="bits")
+scalar(
+    "s_ashr_i64",
+    "i64 u32",
+    "i64 scc",
+    _with_nonzero(lambda a, b: a >> ints.wide(_low(b, 64)).view(_I64)),
+    undefined="bits",
+)
 scalar("s_bfm_b32", "u32 u32", "u32", lambda a, b: ((_U32(1) << _low(a, 32)) - _U32(1)) << _low(b, 32))
-scalar("s_bfm_b64", "u32 u32", "u64",
-       lambda a, b: ((_U64(1) << ints.wide(_low(a, 64))) - _U64(1)) << ints.wide(_low(b, 64)))  # fmt: skip
-scalar("s_bfe_u32", "u32 u32", "u32 scc",
-       _with_nonzero(lambda a, b: ints.field_u(a, _low(b, 32), b >> _U32(16) & _U32(0x7F))), undefined="bits")  # fmt: skip
-scalar("s_bfe_i32", "u32 u32", "u32 scc",
-       _with_nonzero(lambda a, b: ints.field_s(a, _low(b, 32), b >> _U32(16) & _U32(0x7F))), undefined="bits")  # fmt: skip
-scalar("s_bfe_u64", "u64 u32", "u64 scc",
-       _with_nonzero(lambda a, b: ints.field_u(a, ints.wide(_low(b, 64)), ints.wide(b >> _U32(16) & _U32(0x7F)))))  # fmt: skip
-scalar("s_bfe_i64", "u64 u32", "u64 scc",
-       _with_nonzero(lambda a, b: ints.field_s(a, ints.wide(_low(b, 64)), ints.wide(b >> _U32(16) & _U32(0x7F)))))  # fmt: skip
+scalar(
+    "s_bfm_b64",
+    "u32 u32",
+    "u64",
+    lambda a, b: ((_U64(1) << ints.wide(_low(a, 64))) - _U64(1)) << ints.wide(_low(b, 64)),
+)
+scalar(
+    "s_bfe_u32",
+    "u32 u32",
+    "u32 scc",
+    _with_nonzero(lambda a, b: ints.field_u(a, _low(b, 32), b >> _U32(16) & _U32(0x7F))),
+    undefined="bits",
+)
+scalar(
+    "s_bfe_i32",
+    "u32 u32",
+    "u32 scc",
+    _with_nonzero(lambda a, b: ints.field_s(a, _low(b, 32), b >> _U32(16) & _U32(0x7F))),
+    undefined="bits",
+)
+scalar(
+    "s_bfe_u64",
+    "u64 u32",
+    "u64 scc",
+    _with_nonzero(lambda a, b: ints.field_u(a, ints.wide(_low(b, 64)), ints.wide(b >> _U32(16) & _U32(0x7F)))),
+)
+scalar(
+    "s_bfe_i64",
+    "u64 u32",
+    "u64 scc",
+    _with_nonzero(lambda a, b: ints.field_s(a, ints.wide(_low(b, 64)), ints.wide(b >> _U32(16) & _U32(0x7F)))),
+)
 
 scalar("s_brev_b32", "u32", "u32", ints.reverse32)
 scalar("s_brev_b64", "u64", "u64", ints.reverse64)
@@ -173,7 +210,8 @@ def _set_bit(value: int, bits: int) -> Any:
 
     def change(position: Array, old: Array) -> Array:
         bit = kind(1) << _low(position, bits).astype(kind)
-        return old | bit if value else old & ~bit
+        found: Array = old | bit if value else old & ~bit
+        return found
 
     return change
 
@@ -187,11 +225,15 @@ def _replicate(a: Array) -> Array:
     """Each of 32 bits twice."""
     x = ints.wide(a)
     for shift, mask in (
-        (16, 0x0000FFFF0000FFFF), (8, 0x00FF00FF00FF00FF), (4, 0x0F0F0F0F0F0F0F0F),
-        (2, 0x3333333333333333), (1, 0x5555555555555555),
-    ):  # fmt: skip
+        (16, 0x0000FFFF0000FFFF),
+        (8, 0x00FF00FF00FF00FF),
+        (4, 0x0F0F0F0F0F0F0F0F),
+        (2, 0x3333333333333333),
+        (1, 0x5555555555555555),
+    ):
         x = (x | x << _U64(shift)) & _U64(mask)
-    return x | x << _U64(1)
+    found: Array = x | x << _U64(1)
+    return found
 
 
 def _quads(kind: Any, compress: bool) -> Any:
@@ -224,9 +266,13 @@ scalar("s_pack_hl_b32_b16", "u32 u32", "u32", lambda a, b: a >> _U32(16) | b << 
 for _type in ("i32", "u32"):
     for _name in ("eq", "lg", "gt", "ge", "lt", "le"):
         _ufunc: Any = {
-            "eq": np.equal, "lg": np.not_equal, "gt": np.greater,
-            "ge": np.greater_equal, "lt": np.less, "le": np.less_equal,
-        }[_name]  # fmt: skip
+            "eq": np.equal,
+            "lg": np.not_equal,
+            "gt": np.greater,
+            "ge": np.greater_equal,
+            "lt": np.less,
+            "le": np.less_equal,
+        }[_name]
         scalar(f"s_cmpk_{_name}_{_type}", f"{_type} k{_type}", "scc", _ufunc)
 
 # Floats (gfx11.5 and later)
@@ -244,6 +290,11 @@ scalar("s_cvt_i32_f32", "f32", "i32", to_integer(np.int32))
 scalar("s_cvt_u32_f32", "f32", "u32", to_integer(np.uint32))
 scalar("s_cvt_f16_f32", "f32", "u32", lambda m, a: f32_to_f16(m, a).view(np.uint16).astype(_U32), mode=True)
 scalar("s_cvt_f32_f16", "f16", "f32", f16_to_f32, mode=True)
-scalar("s_cvt_hi_f32_f16", "u32", "f32",
-       lambda m, a: f16_to_f32(m, (a >> _U32(16)).astype(np.uint16).view(np.float16)), mode=True)  # fmt: skip
+scalar(
+    "s_cvt_hi_f32_f16",
+    "u32",
+    "f32",
+    lambda m, a: f16_to_f32(m, (a >> _U32(16)).astype(np.uint16).view(np.float16)),
+    mode=True,
+)
 scalar("s_cvt_pk_rtz_f16_f32", "f32 f32", "u32", VECTOR["v_cvt_pk_rtz_f16_f32"].function, mode=True)

@@ -54,9 +54,8 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         records, stride = em.scalar32(base.code + 2), high
         high = Value(em.let(f"{high.name} & klow"), high.undefined)
         em.check(records, "the buffer resource")
-        loaded = em.let(
-            f"M.scalar_buffer_load({low.name}, {high.name}, {stride.name}, {records.name}, {extra}, {offset}, {move.nbytes})"
-        )
+        resource = f"{low.name}, {high.name}, {stride.name}, {records.name}"
+        loaded = em.let(f"M.scalar_buffer_load({resource}, {extra}, {offset}, {move.nbytes})")
     else:
         pair = em.let(f"{em.const(scalar_address)}({low.name}, {high.name}, {extra}, {offset})")
         loaded = em.let(f"M.scalar_load({pair}[0], {pair}[1], {move.nbytes})")

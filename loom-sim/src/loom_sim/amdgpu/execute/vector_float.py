@@ -39,9 +39,9 @@ for _type, _unit in (("f32", float32), ("f64", float64), ("f16", float16)):
 
 
 def _negated(x: Array) -> Array:
-    kind = x.dtype.itemsize
-    sign = {2: np.uint16(F16.sign), 4: np.uint32(F32.sign), 8: np.uint64(F64.sign)}[kind]
-    return (x.view(sign.dtype) ^ sign).view(x.dtype)
+    fmt = {2: F16, 4: F32, 8: F64}[x.dtype.itemsize]
+    found: Array = (x.view(fmt.bits) ^ fmt.bits.type(fmt.sign)).view(x.dtype)
+    return found
 
 
 for _type, _unit in (("f32", float32), ("f16", float16)):
@@ -50,21 +50,55 @@ for _type, _unit in (("f32", float32), ("f16", float16)):
     vector(f"v_sub_{_type}", _two, _type, lambda m, a, b, u=_m: u.add(m, a, _negated(b)), mode=True)
     vector(f"v_subrev_{_type}", _two, _type, lambda m, a, b, u=_m: u.add(m, b, _negated(a)), mode=True)
     vector(f"v_fmaak_{_type} v_fmamk_{_type}", _three, _type, _m.fma, mode=True)
-    vector(f"v_min3_{_type} v_min3_num_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.minimum_number(m, u.minimum_number(m, a, b), c), mode=True)  # fmt: skip
-    vector(f"v_max3_{_type} v_max3_num_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.maximum_number(m, u.maximum_number(m, a, b), c), mode=True)  # fmt: skip
+    vector(
+        f"v_min3_{_type} v_min3_num_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.minimum_number(m, u.minimum_number(m, a, b), c),
+        mode=True,
+    )
+    vector(
+        f"v_max3_{_type} v_max3_num_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.maximum_number(m, u.maximum_number(m, a, b), c),
+        mode=True,
+    )
     vector(f"v_med3_{_type} v_med3_num_{_type}", _three, _type, _m.median3, mode=True)
-    vector(f"v_maxmin_{_type} v_maxmin_num_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.minimum_number(m, u.maximum_number(m, a, b), c), mode=True)  # fmt: skip
-    vector(f"v_minmax_{_type} v_minmax_num_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.maximum_number(m, u.minimum_number(m, a, b), c), mode=True)  # fmt: skip
-    vector(f"v_minimum3_{_type}", _three, _type, lambda m, a, b, c, u=_m: u.minimum(m, u.minimum(m, a, b), c), mode=True)
-    vector(f"v_maximum3_{_type}", _three, _type, lambda m, a, b, c, u=_m: u.maximum(m, u.maximum(m, a, b), c), mode=True)
-    vector(f"v_minimummaximum_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.maximum(m, u.minimum(m, a, b), c), mode=True)  # fmt: skip
-    vector(f"v_maximumminimum_{_type}", _three, _type,
-           lambda m, a, b, c, u=_m: u.minimum(m, u.maximum(m, a, b), c), mode=True)  # fmt: skip
+    vector(
+        f"v_maxmin_{_type} v_maxmin_num_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.minimum_number(m, u.maximum_number(m, a, b), c),
+        mode=True,
+    )
+    vector(
+        f"v_minmax_{_type} v_minmax_num_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.maximum_number(m, u.minimum_number(m, a, b), c),
+        mode=True,
+    )
+    vector(
+        f"v_minimum3_{_type}", _three, _type, lambda m, a, b, c, u=_m: u.minimum(m, u.minimum(m, a, b), c), mode=True
+    )
+    vector(
+        f"v_maximum3_{_type}", _three, _type, lambda m, a, b, c, u=_m: u.maximum(m, u.maximum(m, a, b), c), mode=True
+    )
+    vector(
+        f"v_minimummaximum_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.maximum(m, u.minimum(m, a, b), c),
+        mode=True,
+    )
+    vector(
+        f"v_maximumminimum_{_type}",
+        _three,
+        _type,
+        lambda m, a, b, c, u=_m: u.minimum(m, u.maximum(m, a, b), c),
+        mode=True,
+    )
 
 vector("v_mac_f16", "f16 f16", "f16", float16.fma, mode=True, accumulates=True)
 vector("v_mul_dx9_zero_f32 v_mul_legacy_f32", "f32 f32", "f32", float32.mul_zero_wins, mode=True)
@@ -103,7 +137,8 @@ def _exponent_bits(fmt: FloatFormat, x: Array) -> Array:
     """The biased exponent field, as int32."""
     shift = fmt.bits.type(fmt.mantissa_bits)
     field = fmt.bits.type(fmt.exponent >> fmt.mantissa_bits)
-    return (x.view(fmt.bits) >> shift & field).astype(np.int32)
+    found: Array = (x.view(fmt.bits) >> shift & field).astype(np.int32)
+    return found
 
 
 def _frexp_mantissa(fmt: FloatFormat) -> Any:
@@ -161,7 +196,8 @@ def _power_of_two(fmt: FloatFormat, x: Array, exponent: int) -> Array:
 
 
 def _is_denormal(fmt: FloatFormat, x: Array) -> Array:
-    return (_exponent_bits(fmt, x) == 0) & (x != 0)
+    found: Array = (_exponent_bits(fmt, x) == 0) & (x != 0)
+    return found
 
 
 def div_scale(fmt: FloatFormat) -> Any:
@@ -179,7 +215,8 @@ def div_scale(fmt: FloatFormat) -> Any:
         wide1, wide2 = s1.astype(np.float64), s2.astype(np.float64)
         if fmt is F32:
             # 1/s1 is denormal exactly for exponents whose reciprocal lies below the smallest normal.
-            reciprocal, quotient = (1.0 / wide1).astype(np.float32), (wide2 / wide1).astype(np.float32)
+            reciprocal: Array = (1.0 / wide1).astype(np.float32)
+            quotient: Array = (wide2 / wide1).astype(np.float32)
         else:
             reciprocal, quotient = 1.0 / wide1, wide2 / wide1
         tiny_reciprocal = _is_denormal(fmt, reciprocal)
@@ -260,7 +297,8 @@ def div_fixup(fmt: FloatFormat) -> Any:
             quiet = bits(fmt.quiet)
             result = np.where(np.isnan(denominator), denominator.view(fmt.bits) | quiet, result)
             result = np.where(np.isnan(numerator), numerator.view(fmt.bits) | quiet, result)
-        return result.view(fmt.dtype)
+        found: Array = result.view(fmt.dtype)
+        return found
 
     return fixed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ _MAX32 = 0xFFFFFFFF
 
 
 def _shift(count: Array, bits: int) -> Array:
-    return count & count.dtype.type(bits - 1)
+    found: Array = count & count.dtype.type(bits - 1)
+    return found
 
 
 def _saturating(low: int, high: int, function: Any) -> Any:
@@ -23,15 +25,16 @@ def _saturating(low: int, high: int, function: Any) -> Any:
 
     def clamped(*sources: Array) -> Array:
         exact = function(*[s.astype(_I64) for s in sources])
-        return np.clip(exact, low, high).astype(sources[0].dtype)
+        found: Array = np.clip(exact, low, high).astype(sources[0].dtype)
+        return found
 
     return clamped
 
 
-_sat_u32 = lambda f: _saturating(0, _MAX32, f)  # noqa: E731
-_sat_i32 = lambda f: _saturating(-(1 << 31), (1 << 31) - 1, f)  # noqa: E731
-_sat_u16 = lambda f: _saturating(0, 0xFFFF, f)  # noqa: E731
-_sat_i16 = lambda f: _saturating(-0x8000, 0x7FFF, f)  # noqa: E731
+_sat_u32: Any = partial(_saturating, 0, _MAX32)
+_sat_i32: Any = partial(_saturating, -(1 << 31), (1 << 31) - 1)
+_sat_u16: Any = partial(_saturating, 0, 0xFFFF)
+_sat_i16: Any = partial(_saturating, -0x8000, 0x7FFF)
 
 
 def _add(a: Array, b: Array) -> Array:
@@ -47,7 +50,9 @@ def _rsub(a: Array, b: Array) -> Array:
 
 
 # Moves and bit logic
-vector("v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32", "u32", lambda a: a, undefined="bits")
+vector(
+    "v_mov_b32 v_accvgpr_read_b32 v_accvgpr_write_b32 v_accvgpr_mov_b32", "u32", "u32", lambda a: a, undefined="bits"
+)
 vector("v_mov_b64", "u64", "u64", lambda a: a, undefined="bits")
 vector("v_mov_b16", "u16", "u16", lambda a: a, undefined="bits")
 vector("v_not_b32", "u32", "u32", lambda a: ~a, undefined="bits")
@@ -80,11 +85,20 @@ vector("v_lshl_or_b32", "u32 u32 u32", "u32", lambda a, b, c: a << _shift(b, 32)
 vector("v_lshl_add_u32", "u32 u32 u32", "u32", lambda a, b, c: (a << _shift(b, 32)) + c)
 vector("v_add_lshl_u32", "u32 u32 u32", "u32", lambda a, b, c: (a + b) << _shift(c, 32))
 vector("v_lshl_add_u64", "u64 u32 u64", "u64", lambda a, b, c: (a << ints.wide(_shift(b, 8))) + c, undefined="carry")
-vector("v_alignbit_b32", "u32 u32 u32", "u32",
-       lambda a, b, c: ((ints.wide(a) << _U64(32) | b) >> ints.wide(_shift(c, 32))).astype(_U32), undefined="bits")  # fmt: skip
-vector("v_alignbyte_b32", "u32 u32 u32", "u32",
-       lambda a, b, c: ((ints.wide(a) << _U64(32) | b) >> ints.wide((c & _U32(3)) * _U32(8))).astype(_U32),
-       undefined="bits")  # fmt: skip
+vector(
+    "v_alignbit_b32",
+    "u32 u32 u32",
+    "u32",
+    lambda a, b, c: ((ints.wide(a) << _U64(32) | b) >> ints.wide(_shift(c, 32))).astype(_U32),
+    undefined="bits",
+)
+vector(
+    "v_alignbyte_b32",
+    "u32 u32 u32",
+    "u32",
+    lambda a, b, c: ((ints.wide(a) << _U64(32) | b) >> ints.wide((c & _U32(3)) * _U32(8))).astype(_U32),
+    undefined="bits",
+)
 
 # Add and subtract
 vector("v_add_nc_u32 v_add_u32", "u32 u32", "u32", _add, saturated=_sat_u32(_add))
@@ -136,15 +150,37 @@ vector("v_mul_u32_u24", "u32 u32", "u32", lambda a, b: ints.u24(a) * ints.u24(b)
 vector("v_mul_i32_i24", "u32 u32", "i32", lambda a, b: ints.i24(a) * ints.i24(b))
 vector("v_mul_hi_u32_u24", "u32 u32", "u32", lambda a, b: ints.mul_hi_u32(ints.u24(a), ints.u24(b)))
 vector("v_mul_hi_i32_i24", "u32 u32", "i32", lambda a, b: ints.mul_hi_i32(ints.i24(a), ints.i24(b)))
-vector("v_mad_u32_u24", "u32 u32 u32", "u32", lambda a, b, c: ints.u24(a) * ints.u24(b) + c,
-       saturated=lambda a, b, c: np.minimum(ints.wide(ints.u24(a)) * ints.u24(b) + c, _U64(_MAX32)).astype(_U32))  # fmt: skip
-vector("v_mad_i32_i24", "u32 u32 i32", "i32", lambda a, b, c: ints.i24(a) * ints.i24(b) + c,
-       saturated=lambda a, b, c: np.clip(ints.i24(a).astype(_I64) * ints.i24(b) + c, -(1 << 31), (1 << 31) - 1).astype(_I32))  # fmt: skip
+vector(
+    "v_mad_u32_u24",
+    "u32 u32 u32",
+    "u32",
+    lambda a, b, c: ints.u24(a) * ints.u24(b) + c,
+    saturated=lambda a, b, c: np.minimum(ints.wide(ints.u24(a)) * ints.u24(b) + c, _U64(_MAX32)).astype(_U32),
+)
+vector(
+    "v_mad_i32_i24",
+    "u32 u32 i32",
+    "i32",
+    lambda a, b, c: ints.i24(a) * ints.i24(b) + c,
+    saturated=lambda a, b, c: np.clip(ints.i24(a).astype(_I64) * ints.i24(b) + c, -(1 << 31), (1 << 31) - 1).astype(
+        _I32
+    ),
+)
 vector("v_mul_lo_u16", "u16 u16", "u16", lambda a, b: a * b)
-vector("v_mad_u16 v_mad_legacy_u16", "u16 u16 u16", "u16", lambda a, b, c: a * b + c,
-       saturated=_sat_u16(lambda a, b, c: a * b + c))  # fmt: skip
-vector("v_mad_i16 v_mad_legacy_i16", "i16 i16 i16", "i16", lambda a, b, c: a * b + c,
-       saturated=_sat_i16(lambda a, b, c: a * b + c))  # fmt: skip
+vector(
+    "v_mad_u16 v_mad_legacy_u16",
+    "u16 u16 u16",
+    "u16",
+    lambda a, b, c: a * b + c,
+    saturated=_sat_u16(lambda a, b, c: a * b + c),
+)
+vector(
+    "v_mad_i16 v_mad_legacy_i16",
+    "i16 i16 i16",
+    "i16",
+    lambda a, b, c: a * b + c,
+    saturated=_sat_i16(lambda a, b, c: a * b + c),
+)
 vector("v_mad_u32_u16", "u16 u16 u32", "u32", lambda a, b, c: a.astype(_U32) * b.astype(_U32) + c)
 vector("v_mad_i32_i16", "i16 i16 i32", "i32", lambda a, b, c: a.astype(_I32) * b.astype(_I32) + c)
 
@@ -170,16 +206,24 @@ for _suffix in ("i32", "u32", "i16", "u16"):
     vector(f"v_max_{_suffix}", _two, _suffix, np.maximum)
     vector(f"v_min3_{_suffix}", _three, _suffix, lambda a, b, c: np.minimum(np.minimum(a, b), c))
     vector(f"v_max3_{_suffix}", _three, _suffix, lambda a, b, c: np.maximum(np.maximum(a, b), c))
-    vector(f"v_med3_{_suffix}", _three, _suffix,
-           lambda a, b, c: np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)))  # fmt: skip
+    vector(
+        f"v_med3_{_suffix}",
+        _three,
+        _suffix,
+        lambda a, b, c: np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)),
+    )
 for _suffix in ("i32", "u32"):
     _three = f"{_suffix} {_suffix} {_suffix}"
     vector(f"v_maxmin_{_suffix}", _three, _suffix, lambda a, b, c: np.minimum(np.maximum(a, b), c))
     vector(f"v_minmax_{_suffix}", _three, _suffix, lambda a, b, c: np.maximum(np.minimum(a, b), c))
 
 # Bit fields and counts
-vector("v_bfe_u32", "u32 u32 u32", "u32", lambda a, b, c: ints.field_u(a, _shift(b, 32), _shift(c, 32)), undefined="bits")
-vector("v_bfe_i32", "u32 u32 u32", "u32", lambda a, b, c: ints.field_s(a, _shift(b, 32), _shift(c, 32)), undefined="bits")
+vector(
+    "v_bfe_u32", "u32 u32 u32", "u32", lambda a, b, c: ints.field_u(a, _shift(b, 32), _shift(c, 32)), undefined="bits"
+)
+vector(
+    "v_bfe_i32", "u32 u32 u32", "u32", lambda a, b, c: ints.field_s(a, _shift(b, 32), _shift(c, 32)), undefined="bits"
+)
 vector("v_bcnt_u32_b32", "u32 u32", "u32", lambda a, b: ints.popcount(a) + b)
 vector("v_clz_i32_u32 v_ffbh_u32", "u32", "u32", ints.leading_zeros)
 vector("v_ctz_i32_b32 v_ffbl_b32", "u32", "u32", ints.trailing_zeros)
@@ -219,33 +263,49 @@ vector("v_sad_u8", "u32 u32 u32", "u32", lambda a, b, c: _sum_of_differences(a, 
 vector("v_msad_u8", "u32 u32 u32", "u32", lambda a, b, c: _sum_of_differences(a, b, c, 8, masked=True))
 vector("v_sad_u16", "u32 u32 u32", "u32", lambda a, b, c: _sum_of_differences(a, b, c, 16))
 vector("v_sad_u32", "u32 u32 u32", "u32", lambda a, b, c: np.maximum(a, b) - np.minimum(a, b) + c)
-vector("v_sad_hi_u8", "u32 u32 u32", "u32",
-       lambda a, b, c: (_sum_of_differences(a, b, np.zeros_like(c), 8) << _U32(16)) + c)  # fmt: skip
+vector(
+    "v_sad_hi_u8",
+    "u32 u32 u32",
+    "u32",
+    lambda a, b, c: (_sum_of_differences(a, b, np.zeros_like(c), 8) << _U32(16)) + c,
+)
 
 
 def _average_bytes(a: Array, b: Array, c: Array) -> Array:
     """V_LERP_U8: per byte (a + b + rounding bit of c) >> 1."""
-    result = None
+    result: Array = np.zeros((1, 1), _U32)
     for low in range(0, 32, 8):
         byte = ((a >> _U32(low) & _U32(0xFF)) + (b >> _U32(low) & _U32(0xFF)) + (c >> _U32(low) & _U32(1))) >> _U32(1)
-        part = byte << _U32(low)
-        result = part if result is None else result | part
-    assert result is not None
+        result = result | byte << _U32(low)
     return result
 
 
 vector("v_lerp_u8", "u32 u32 u32", "u32", _average_bytes)
 
 # Packing of integers
-vector("v_cvt_pk_u16_u32", "u32 u32", "u32",
-       lambda a, b: np.minimum(a, _U32(0xFFFF)) | np.minimum(b, _U32(0xFFFF)) << _U32(16))  # fmt: skip
-vector("v_cvt_pk_i16_i32", "i32 i32", "u32",
-       lambda a, b: (np.clip(a, -0x8000, 0x7FFF).view(_U32) & _U32(0xFFFF))
-       | np.clip(b, -0x8000, 0x7FFF).view(_U32) << _U32(16))  # fmt: skip
-vector("v_pack_b32_f16", "u16 u16", "u32",
-       lambda a, b: a.astype(_U32) | b.astype(_U32) << _U32(16), undefined="bits")  # fmt: skip
+vector(
+    "v_cvt_pk_u16_u32",
+    "u32 u32",
+    "u32",
+    lambda a, b: np.minimum(a, _U32(0xFFFF)) | np.minimum(b, _U32(0xFFFF)) << _U32(16),
+)
+vector(
+    "v_cvt_pk_i16_i32",
+    "i32 i32",
+    "u32",
+    lambda a, b: (
+        (np.clip(a, -0x8000, 0x7FFF).view(_U32) & _U32(0xFFFF)) | np.clip(b, -0x8000, 0x7FFF).view(_U32) << _U32(16)
+    ),
+)
+vector("v_pack_b32_f16", "u16 u16", "u32", lambda a, b: a.astype(_U32) | b.astype(_U32) << _U32(16), undefined="bits")
 vector("v_cvt_i32_i16", "i16", "i32", lambda a: a.astype(_I32))
 vector("v_cvt_u32_u16", "u16", "u32", lambda a: a.astype(_U32))
-vector("v_sat_pk_u8_i16", "u32", "u16",
-       lambda a: (np.clip(a.astype(_U16).view(np.int16), 0, 255)
-                  | np.clip((a >> _U32(16)).astype(_U16).view(np.int16), 0, 255) << np.int16(8)).view(_U16))  # fmt: skip
+vector(
+    "v_sat_pk_u8_i16",
+    "u32",
+    "u16",
+    lambda a: (
+        np.clip(a.astype(_U16).view(np.int16), 0, 255)
+        | np.clip((a >> _U32(16)).astype(_U16).view(np.int16), 0, 255) << np.int16(8)
+    ).view(_U16),
+)

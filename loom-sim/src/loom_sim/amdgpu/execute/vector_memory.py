@@ -148,13 +148,18 @@ def _atomic(em: Emitter, inst: Instruction, operation: str) -> None:
             em.write_vector32(em.vector_index(result.code + k), Value(em.let(f"{old}[{k}]")))
 
 
-# --- buffer resources ---------------------------------------------------------------------------------------------------
+# --- buffer resources ---
 
 
 def buffer_address(
-    words: tuple[Array, Array, Array, Array], index: Array | None, offset: Array, scalar_offset: Array, nbytes: int,
-    active: Array, modern: bool,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    words: tuple[Array, Array, Array, Array],
+    index: Array | None,
+    offset: Array,
+    scalar_offset: Array,
+    nbytes: int,
+    active: Array,
+    modern: bool,
+) -> tuple[Array, Array, Array]:
     """Address words and in-range lanes of a buffer access.
 
     Resource layout and range checking: AMD ISA documents, "Buffer Resource Descriptor" and "Range checking". The
@@ -175,12 +180,17 @@ def buffer_address(
     if modern:
         select = flags >> _U32(28) & _U32(3)
         fits = structured & (last <= np.where(stride == 0, np.uint64(1 << 32), stride.astype(np.uint64)))
-        inside = np.where(select == 3, raw, np.where(select == 2, records != 0, np.where(select == 1, structured, fits)))
+        inside = np.where(
+            select == 3, raw, np.where(select == 2, records != 0, np.where(select == 1, structured, fits))
+        )
     else:
         inside = np.where(stride == 0, raw, structured)
     address = (
-        base_low.astype(np.uint64) | base_high.astype(np.uint64) << np.uint64(32)
-    ) + scalar_offset.astype(np.uint64) + offset.astype(np.uint64) + element.astype(np.uint64) * stride.astype(np.uint64)
+        (base_low.astype(np.uint64) | base_high.astype(np.uint64) << np.uint64(32))
+        + scalar_offset.astype(np.uint64)
+        + offset.astype(np.uint64)
+        + element.astype(np.uint64) * stride.astype(np.uint64)
+    )
     return address.astype(_U32), (address >> np.uint64(32)).astype(_U32), np.broadcast_to(inside, active.shape) & active
 
 
@@ -212,9 +222,7 @@ def _buffer_address(em: Emitter, inst: Instruction, nbytes: int) -> tuple[str, s
         em.check(base, "the scalar offset")
     words = ", ".join(p.name for p in parts)
     modern = em.traits.family != "gfx942"
-    triple = em.let(
-        f"{em.const(buffer_address)}(({words}), {index}, {offset}, {base.name}, {nbytes}, E, {modern})"
-    )
+    triple = em.let(f"{em.const(buffer_address)}(({words}), {index}, {offset}, {base.name}, {nbytes}, E, {modern})")
     return em.let(f"{triple}[0]"), em.let(f"{triple}[1]"), em.let(f"{triple}[2]")
 
 
@@ -233,5 +241,3 @@ def _buffer(em: Emitter, inst: Instruction, move: access.Access) -> None:
         return
     loaded = em.let(f"{em.const(zero_outside)}(M.global_load(g, {low}, {high}, 0, {move.nbytes}, {inside}), {inside})")
     access.write_loaded(em, move, data.code, _each(em, loaded, move.nbytes))
-
-

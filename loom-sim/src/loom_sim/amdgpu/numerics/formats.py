@@ -36,7 +36,8 @@ def flush(fmt: FloatFormat, x: Array) -> Array:
     """Replace denormals by zeros of the same sign."""
     bits = x.view(fmt.bits)
     tiny = (bits & fmt.bits.type(fmt.exponent)) == 0
-    return np.where(tiny, bits & fmt.bits.type(fmt.sign), bits).view(fmt.dtype)
+    found: Array = np.where(tiny, bits & fmt.bits.type(fmt.sign), bits).view(fmt.dtype)
+    return found
 
 
 def has_nan(x: Array) -> bool:

@@ -87,7 +87,8 @@ def field_u(x: Array, offset: Array, width: Array) -> Array:
     """Unsigned bit field of a word: `width` bits from `offset` on (both already in 0..31)."""
     kind = x.dtype.type
     mask = np.where(width >= kind(x.dtype.itemsize * 8), ~kind(0), (kind(1) << width) - kind(1))
-    return x >> offset & mask
+    found: Array = x >> offset & mask
+    return found
 
 
 def field_s(x: Array, offset: Array, width: Array) -> Array:
@@ -96,7 +97,8 @@ def field_s(x: Array, offset: Array, width: Array) -> Array:
     bits = x.dtype.itemsize * 8
     value = field_u(x, offset, width)
     top = kind(1) << np.where(width == 0, kind(0), np.minimum(width, kind(bits)) - kind(1))
-    return np.where(width == 0, kind(0), (value ^ top) - top)
+    found: Array = np.where(width == 0, kind(0), (value ^ top) - top)
+    return found
 
 
 def saturate(x: Array, low: int, high: int) -> Array:
