@@ -13,6 +13,7 @@ import pytest
 from loom.evaluate.dispatch import call_function, launch_kernel
 from loom.evaluate.launch import LaunchGeometry
 from loom.evaluate.limits import Limits
+from loom.evaluate.machine import Program
 from loom.ir.core import Module
 from loom.ir.diagnostics import Diagnostic, LoomError, resolve
 from loom.text.parser import parse_module
@@ -147,7 +148,7 @@ class Programs:
         """Launch the only kernel of a program."""
         module = self.module(text)
         (kernel,) = (op for op in module.ops if op.name == "kernel.def")
-        return launch_kernel(module, kernel, workload, arguments, facts=facts, limits=limits)
+        return launch_kernel(Program(module, facts or {}, limits or Limits()), kernel, workload, arguments)
 
     def kernel(self, body: str, parameters: str, size: int = 32, groups: int = 1, extra: str = "") -> str:
         """The text of a one-dimensional kernel around a body; `%lane`, `%item` and `%at0` are defined in it."""
@@ -169,7 +170,7 @@ kernel.def @k() {{
     def call(self, text: str, name: str, arguments: Sequence[Any], *, limits: Limits | None = None) -> list[Any]:
         """Call a function of a program."""
         module = self.module(text)
-        return call_function(module, module.symbols()[name], arguments, limits=limits)
+        return call_function(Program(module, limits=limits or Limits()), module.symbols()[name], arguments)
 
     def fault(self, run: Callable[[], object]) -> Diagnostic:
         """The one diagnostic that running raises."""

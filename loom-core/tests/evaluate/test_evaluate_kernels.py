@@ -471,3 +471,28 @@ def test_subgroup_coordinates_need_a_target(programs: Programs) -> None:
     diagnostic = programs.fault(lambda: programs.launch(text, [], [out]))
     assert diagnostic.code == "TARGET/001"
     assert programs.source_line(diagnostic).startswith("%id = kernel.subgroup.id")
+
+
+def test_workgroups_pass_different_numbers_of_barriers(programs: Programs) -> None:
+    body = """
+  %bytes = index.constant 64 : offset
+  %shared = buffer.alloca<workgroup> align(8) %bytes : buffer
+  %tile = buffer.view %shared[%at0] : buffer -> view<8xindex>
+  %out = buffer.view %o[%at0] : buffer -> view<32xindex>
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c7 = index.constant 7 : index
+  %group = kernel.workgroup.id<x> : index
+  %next_lane = index.add %lane, %c1 : index
+  %from = index.andi %next_lane, %c7 : index
+  %last = scf.for %i = [%c0 to %group step %c1](%v = %lane : index) -> (index) {
+    view.store %v, %tile[%lane] : index, view<8xindex>
+    kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+    %w = view.load %tile[%from] : view<8xindex> -> index
+    kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+    scf.yield %w : index
+  }
+  view.store %last, %out[%item] : index, view<32xindex>"""
+    out = np.zeros(32, dtype=np.int64)
+    programs.launch(programs.kernel(body, "%o: buffer", size=8, groups=4), [], [out])
+    assert out.tolist() == [(lane + group) % 8 for group in range(4) for lane in range(8)]

@@ -12,6 +12,7 @@ import pytest
 
 from loom.evaluate.dispatch import call_function
 from loom.evaluate.launch import LaunchGeometry, evaluate_launch_config
+from loom.evaluate.machine import Program
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import LoomError
 from loom.text.parser import parse_module
@@ -195,7 +196,7 @@ def outcome(programs: Programs, run: Callable[[], int]) -> int | str:
 
 def called(module: Module, function: Op, arguments: list[int]) -> int:
     """The result of a call, by the evaluator."""
-    return int(call_function(module, function, arguments)[0])
+    return int(call_function(Program(module), function, arguments)[0])
 
 
 def configured_count(module: Module, kernel: Op, workload: list[int]) -> int:
@@ -242,8 +243,6 @@ def test_no_numpy_is_imported() -> None:
     assert parse_module(text).symbols()
     program = f"""
 import sys
-from loom.ir.core import Module, Op
-from loom.ir.diagnostics import LoomError
 from loom.text.parser import parse_module
 from loom.evaluate.launch import evaluate_launch_config
 kernel = parse_module({text!r}).symbols()["k"]

@@ -9,6 +9,7 @@ import pytest
 
 from loom.dialects.buffer.ops import Pack
 from loom.evaluate.dispatch import call_function
+from loom.evaluate.machine import Program
 from loom.ir.types import OFFSET
 
 Programs = Any
@@ -160,5 +161,7 @@ func.def @pack(%a: offset, %b: offset, %c: offset) -> (offset, offset, offset, o
     end = body.last
     pack.insert_before(end)
     end.set_operands(list(pack.results), end.segments)
-    assert call_function(module, function, [10, 1, 20]) == [64, 0, 32, 40]
-    assert programs.fault(lambda: call_function(module, function, [(1 << 63) - 1, 1, 1])).code == "EVALUATE/001"
+    assert call_function(Program(module), function, [10, 1, 20]) == [64, 0, 32, 40]
+    assert (
+        programs.fault(lambda: call_function(Program(module), function, [(1 << 63) - 1, 1, 1])).code == "EVALUATE/001"
+    )

@@ -65,7 +65,7 @@ class Binder:
         if isinstance(type_, EncodingType) and isinstance(argument, Encoding):
             return argument
         if type_ is BUFFER or (isinstance(type_, ShapedType) and type_.kind == "view"):
-            if not isinstance(argument, np.ndarray) or not argument.flags.c_contiguous:
+            if not isinstance(argument, np.ndarray) or not argument.flags.c_contiguous or argument.dtype.hasobject:
                 raise self._refused(parameter, type_, argument)
             return self._root(argument)
         raise self._refused(parameter, type_, argument)
@@ -106,7 +106,7 @@ class Binder:
             owner = array
         storage = next((known for memory, known in self._storages if memory is owner), None)
         if storage is None:
-            data = owner.reshape(-1).view(np.uint8) if owner.size else np.zeros(0, dtype=np.uint8)
+            data = np.asarray(owner).reshape(-1).view(np.uint8) if owner.size else np.zeros(0, dtype=np.uint8)
             storage = Storage("global", data, address=_ALLOCATION_ALIGNMENT, races=self._races(data.size))
             self._storages.append((owner, storage))
         base = array.ctypes.data - owner.ctypes.data if array.size else 0

@@ -8,38 +8,44 @@ from typing import TYPE_CHECKING, Any
 from loom.evaluate.limits import Limits
 
 if TYPE_CHECKING:
-    from loom.evaluate.values import RuntimeValue
+    from loom.evaluate.machine import Program
     from loom.ir.core import Module, Op
     from loom.plugins.records import TargetProfile
 
 
 class ReferenceDevice:
-    """Evaluates the source program. With a target its facts hold (``subgroup_size``); without one none do."""
+    """Evaluates the source program. With a target its facts hold (``subgroup_size``); without one none do.
+
+    The module used last stays prepared and keeps its globals; it must not change in between.
+    """
 
     def __init__(self, facts: Mapping[str, object], limits: Limits | None = None) -> None:
         self.facts: Mapping[str, object] = facts
         self._limits = limits or Limits()
-        self._module: Module | None = None
-        self._state: dict[str, RuntimeValue] = {}
+        self._program: Program | None = None
 
     def launch(self, module: Module, kernel: Op, workload: Sequence[Any], arguments: Sequence[Any]) -> None:
         """Run one kernel; see :func:`loom.evaluate.dispatch.launch_kernel`."""
         from loom.evaluate.dispatch import launch_kernel
 
-        launch_kernel(module, kernel, workload, arguments, facts=self.facts, limits=self._limits)
+        launch_kernel(self._prepared(module), kernel, workload, arguments)
 
     def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:
-        """Call one function; see :func:`loom.evaluate.dispatch.call_function`. Globals keep their values between
-        calls of one module."""
+        """Call one function; see :func:`loom.evaluate.dispatch.call_function`."""
         from loom.evaluate.dispatch import call_function
 
-        if module is not self._module:
-            self._module, self._state = module, {}
-        return call_function(module, function, arguments, facts=self.facts, limits=self._limits, state=self._state)
+        return call_function(self._prepared(module), function, arguments)
+
+    def _prepared(self, module: Module) -> Program:
+        from loom.evaluate.machine import Program
+
+        if self._program is None or self._program.module is not module:
+            self._program = Program(module, self.facts, self._limits)
+        return self._program
 
     def close(self) -> None:
-        """Forget the module state."""
-        self._module, self._state = None, {}
+        """Forget the module and its state."""
+        self._program = None
 
 
 def open_reference_device(target: TargetProfile | None) -> ReferenceDevice:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from loom.evaluate.assumptions import check_predicates
 from loom.evaluate.binding import Binder, to_host
@@ -13,32 +13,28 @@ from loom.evaluate.frame import Frame
 from loom.evaluate.lanes import batches, host_lane
 from loom.evaluate.launch import LaunchGeometry, evaluate_launch_config
 from loom.evaluate.layouts import form_view
-from loom.evaluate.limits import Limits
 from loom.evaluate.machine import Machine, Program
 from loom.evaluate.races import RaceDetector
-from loom.evaluate.values import Buffer, RuntimeValue, integer
-from loom.ir.core import Module, Op
+from loom.evaluate.values import Buffer, integer
+from loom.ir.core import Op
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import ShapedType
 
+# What the numbers of work-items in the race detector can hold.
+MAXIMUM_ITEMS: Final = (1 << 31) - 1
 
-def launch_kernel(
-    module: Module,
-    kernel: Op,
-    workload: Sequence[Any],
-    arguments: Sequence[Any],
-    *,
-    facts: Mapping[str, object] | None = None,
-    limits: Limits | None = None,
-) -> LaunchGeometry:
+
+def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], arguments: Sequence[Any]) -> LaunchGeometry:
     """Evaluate a dispatch of a ``kernel.def``: all work-items, batch by batch of whole workgroups.
 
     ``workload`` are integers, ``arguments`` contiguous NumPy arrays (updated in place) and scalars. Returns the
     geometry of the dispatch. Raises ``LoomError`` for anything that the program leaves undefined, at the operation
     that does it; arrays may then hold part of the results.
     """
-    program = Program.of(module, facts or {}, limits)
-    geometry = evaluate_launch_config(kernel, workload, module, facts)
+    if kernel.name != "kernel.def":
+        raise unsupported(kernel, f"'{kernel.name}' has no source body to evaluate")
+    program.steps = 0
+    geometry = evaluate_launch_config(kernel, workload, program.module, program.facts)
     items = math.prod(geometry.workgroup_size)
     if items > program.limits.group_items:
         raise fault(
@@ -47,20 +43,19 @@ def launch_kernel(
             f"a workgroup of {items} work-items exceeds the limit of {program.limits.group_items}",
             limit=program.limits.group_items,
         )
-    size = program.facts.get("subgroup_size")
-    subgroup = size if isinstance(size, int) else None
     total = items * math.prod(geometry.workgroups)
-    if total >= 1 << 31:
+    if total > MAXIMUM_ITEMS:
         raise fault(
             FaultCode.MEMORY_LIMIT,
             kernel,
             f"a dispatch of {total} work-items is too large to evaluate",
-            limit=(1 << 31) - 1,
+            limit=MAXIMUM_ITEMS,
         )
-    body = kernel.regions[-1]
+    size = program.facts.get("subgroup_size")
+    subgroup = size if isinstance(size, int) else None
     # Shadows of buffers live as long as the dispatch, because workgroups of different batches can race.
     binder = Binder(kernel, lambda size: RaceDetector(size, items, subgroup))
-    values = binder.bind(body.entry.args, arguments)
+    values = binder.bind(kernel.regions[-1].entry.args, arguments)
     with deep_recursion():
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
             machine = Machine(program, lanes)
@@ -68,27 +63,20 @@ def launch_kernel(
     return geometry
 
 
-def call_function(
-    module: Module,
-    function: Op,
-    arguments: Sequence[Any],
-    *,
-    facts: Mapping[str, object] | None = None,
-    limits: Limits | None = None,
-    state: dict[str, RuntimeValue] | None = None,
-) -> list[Any]:
-    """Evaluate one call of a function definition; see :func:`launch_kernel`. ``state`` holds the module's globals.
+def call_function(program: Program, function: Op, arguments: Sequence[Any]) -> list[Any]:
+    """Evaluate one call of a function definition; see :func:`launch_kernel`.
 
-    Returns NumPy scalars, arrays for vectors, and arrays over the same storage for buffers and views.
+    The module's initializers run before the first call. Returns NumPy scalars, arrays for vectors, and arrays over
+    the same storage for buffers and views.
     """
-    if "declaration" in function.spec.traits or "function" not in function.spec.traits:
-        raise unsupported(function, f"'@{function.attribute('callee')}' has no body to call")
-    program = Program.of(module, facts or {}, limits, state)
+    if function.name != "func.def":
+        raise unsupported(function, f"'{function.name}' has no source body to evaluate")
+    program.steps = 0
     machine = Machine(program, host_lane())
     with deep_recursion():
-        if state is not None and not state.get(_INITIALIZED):
-            state[_INITIALIZED] = True
-            for op in module.ops:
+        if not program.initialized:
+            program.initialized = True
+            for op in program.module.ops:
                 if op.name == "func.def" and op.attribute("cc") == "initializer":
                     machine.call(op, op, [], None)
         values = Binder(function, lambda size: None).bind(function.regions[-1].entry.args, arguments)
@@ -97,17 +85,13 @@ def call_function(
     return [to_host(value, spec.type) for value, spec in zip(results, specs, strict=True)]
 
 
-# No symbol is spelled like this.
-_INITIALIZED = ""
-
-
 def _enter(frame: Frame, op: Op) -> None:
     """Finish binding the parameters of a root: views take their shape, and ``where`` predicates must hold."""
     parameters = op.regions[-1].entry.args
     for parameter in parameters:
         value = frame.env[parameter]
         if isinstance(parameter.type, ShapedType) and isinstance(value, Buffer):
-            frame.env[parameter] = form_view(frame, value, integer(0), parameter.type)
+            frame.env[parameter] = form_view(frame, op, value, integer(0), parameter.type)
     for parameter in parameters:
         _check_extents(frame, op, parameter.type)
     predicates: Any = op.attribute("predicates") or ()

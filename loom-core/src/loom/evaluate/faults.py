@@ -32,6 +32,7 @@ class FaultCode(enum.Enum):
     BARRIER = "STRUCTURE/038"
     STEP_NOT_POSITIVE = "STRUCTURE/035"
     POISON = "TYPE/012"
+    RANK = "SHAPE/001"
     UNSUPPORTED = "TARGET/001"
 
 

@@ -7,30 +7,38 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from loom.evaluate.faults import FaultCode, fault, unsupported
 from loom.evaluate.numeric.formats import Array
 from loom.evaluate.values import DENSE, Buffer, Layout, View, integer
 from loom.ir.attributes import Encoding
-from loom.ir.core import Value
-from loom.ir.diagnostics import fail
+from loom.ir.core import Op, Value
 from loom.ir.types import ShapedType, Type
 
 if TYPE_CHECKING:
     from loom.evaluate.frame import Frame
 
 
-def form_view(frame: Frame, buffer: Buffer, origin: Array, type_: Type) -> View:
+def form_view(frame: Frame, op: Op, buffer: Buffer, origin: Array, type_: Type) -> View:
     """The window of a type at a byte offset of a root; extents and layout as they are now."""
     assert isinstance(type_, ShapedType)
     extents = tuple(frame.extent(d) for d in type_.dims)
-    return View(buffer, origin, extents, strides_of(frame, type_, extents))
+    return View(buffer, origin, extents, strides_of(frame, op, type_, extents))
 
 
-def strides_of(frame: Frame, type_: ShapedType, extents: Sequence[Array]) -> tuple[Array, ...]:
+def strides_of(frame: Frame, op: Op, type_: ShapedType, extents: Sequence[Array]) -> tuple[Array, ...]:
     """Element strides of a view type: row-major over the extents unless it names a strided layout."""
-    layout = _layout(frame, type_.encoding)
+    layout = _layout(frame, op, type_.encoding)
     dense = dense_strides(extents)
     if not layout.strides:
         return dense
+    if len(layout.strides) != len(extents):
+        raise fault(
+            FaultCode.RANK,
+            op,
+            f"a layout of {len(layout.strides)} strides for a view of rank {len(extents)}",
+            rank_a=len(layout.strides),
+            rank_b=len(extents),
+        )
     if layout.dense.ndim == 0 and not layout.dense:
         return layout.strides
     return tuple(np.where(layout.dense, d, s) for d, s in zip(dense, layout.strides, strict=True))
@@ -47,7 +55,7 @@ def dense_strides(extents: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(reversed(strides))
 
 
-def _layout(frame: Frame, encoding: Encoding | Value | None) -> Layout:
+def _layout(frame: Frame, op: Op, encoding: Encoding | Value | None) -> Layout:
     if encoding is None:
         return DENSE
     if isinstance(encoding, Value):
@@ -56,10 +64,10 @@ def _layout(frame: Frame, encoding: Encoding | Value | None) -> Layout:
             return value
         encoding = value
     assert isinstance(encoding, Encoding)
-    return static_layout(encoding)
+    return static_layout(op, encoding)
 
 
-def static_layout(encoding: Encoding) -> Layout:
+def static_layout(op: Op, encoding: Encoding) -> Layout:
     """The layout of a static specification. Raises a diagnostic for one that is no layout."""
     if encoding.family == "encoding.layout.dense":
         return DENSE
@@ -70,5 +78,5 @@ def static_layout(encoding: Encoding) -> Layout:
     if encoding.family == "encoding.storage":
         layout = encoding.param("layout")
         if isinstance(layout, Encoding):
-            return static_layout(layout)
-    raise fail("TARGET/001", f"the encoding {encoding} does not place elements", target_key="reference")
+            return static_layout(op, layout)
+    raise unsupported(op, f"the encoding {encoding} does not place elements")

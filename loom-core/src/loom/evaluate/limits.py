@@ -9,9 +9,10 @@ import attrs
 class Limits:
     """Bounds of one launch or call.
 
-    ``steps`` counts loop iterations, block transfers and calls; ``scratch_bytes`` bounds all storage that one
-    ``buffer.alloca`` makes for a batch; ``batch_lanes`` is how many work-items are evaluated together (rounded to
-    whole workgroups); ``call_depth`` bounds nested calls.
+    ``steps`` counts loop iterations, block transfers and calls. ``scratch_bytes`` bounds the scratch storage that is
+    alive at one time and the size of one vector value over all lanes. ``batch_lanes`` is how many work-items are
+    evaluated together (rounded to whole workgroups), ``group_items`` the largest workgroup. ``call_depth`` bounds
+    nested calls.
     """
 
     steps: int = 4_000_000

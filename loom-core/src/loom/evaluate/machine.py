@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,30 +26,26 @@ Results = list[RuntimeValue]
 
 @attrs.define(eq=False)
 class Program:
-    """A module made ready to run: its symbols, the rules of its blocks, its module state, and the step budget.
+    """A module made ready to run: symbols, the rules of its blocks, module state, and the budgets of a run.
 
-    ``facts`` are normalized target facts; ``globals`` hold the values of variables and constants by symbol.
+    ``facts`` are normalized target facts, ``globals`` the values of variables and constants by symbol. The module
+    must be verified, its applications of templates resolved, and it must not change while the program is in use.
     """
 
-    symbols: dict[str, Op]
-    facts: Mapping[str, object]
-    limits: Limits
-    globals: dict[str, RuntimeValue]
-    has_poison: bool
+    module: Module
+    facts: Mapping[str, object] = attrs.field(factory=dict)
+    limits: Limits = attrs.field(factory=Limits)
+    globals: dict[str, RuntimeValue] = attrs.field(factory=dict)
+    initialized: bool = False
     steps: int = 0
-    _rules: dict[Block, list[tuple[Rule, Op]]] = attrs.field(factory=dict)
+    scratch_bytes: int = 0
+    symbols: dict[str, Op] = attrs.field(init=False)
+    has_poison: bool = attrs.field(init=False)
+    _rules: dict[Block, list[tuple[Rule, Op]]] = attrs.field(init=False, factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        module: Module,
-        facts: Mapping[str, object],
-        limits: Limits | None = None,
-        globals_: dict[str, RuntimeValue] | None = None,
-    ) -> Program:
-        """Prepare a verified module in which every application of a template has been resolved."""
-        poison = any("poison" in op.spec.traits for op in module.walk())
-        return cls(module.symbols(), facts, limits or Limits(), {} if globals_ is None else globals_, poison)
+    def __attrs_post_init__(self) -> None:
+        self.symbols = self.module.symbols()
+        self.has_poison = any("poison" in op.spec.traits for op in self.module.walk())
 
     def rules_of(self, block: Block) -> list[tuple[Rule, Op]]:
         """The operations of a block but its terminator, each with its rule."""
@@ -69,6 +66,27 @@ class Program:
                 f"the program takes more than {self.limits.steps} steps; it may not terminate",
                 limit=self.limits.steps,
             )
+
+    def reserve(self, op: Op, size: int) -> None:
+        """Count bytes of scratch that are about to be made. Raises a diagnostic beyond the limit."""
+        limit = self.limits.scratch_bytes
+        if self.scratch_bytes + size > limit:
+            raise fault(
+                FaultCode.MEMORY_LIMIT,
+                op,
+                f"{size} more bytes of values and scratch exceed the limit of {limit}",
+                bytes=size,
+                limit=limit,
+            )
+
+    def hold(self, storage: Storage) -> None:
+        """Count the bytes of a storage for as long as something refers to it."""
+        size = storage.data.size
+        self.scratch_bytes += size
+        weakref.finalize(storage, self._release, size)
+
+    def _release(self, size: int) -> None:
+        self.scratch_bytes -= size
 
 
 def _without_rule(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
@@ -106,17 +124,11 @@ class Machine:
                 raise unsupported(op, "the work-items of a workgroup allocate different sizes of workgroup storage")
         instances = lanes.group_count if shared else lanes.count
         total = instances * stride
-        if total > self.program.limits.scratch_bytes:
-            raise fault(
-                FaultCode.MEMORY_LIMIT,
-                op,
-                f"{total} bytes of scratch for {instances} instances of {largest} "
-                f"exceed the limit of {self.program.limits.scratch_bytes}",
-                bytes=total,
-            )
+        self.program.reserve(op, total)
         storage = Storage(
             space, np.zeros(total, dtype=np.uint8), fresh=True, races=self.race_detector(total) if shared else None
         )
+        self.program.hold(storage)
         if instances == 1:
             base = integer(0)
         else:

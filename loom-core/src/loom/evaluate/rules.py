@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from loom.evaluate.values import RuntimeValue
+from loom.spec.registry import CORE_DIALECTS
 
 if TYPE_CHECKING:
     from loom.evaluate.frame import Frame
@@ -45,8 +46,16 @@ def find_rule(op: Op) -> Rule | None:
         dialect = op.spec.dialect
         if dialect not in _LOADED:
             _LOADED.add(dialect)
-            package = type(op).__module__.rpartition(".")[0]
+            package = _package(op)
             if importlib.util.find_spec(f"{package}.evaluate") is not None:
                 importlib.import_module(f"{package}.evaluate")
             rule = _RULES.get(op.name)
     return rule
+
+
+def _package(op: Op) -> str:
+    """The package whose module ``evaluate`` has the rules of the operation's dialect."""
+    dialect = op.spec.dialect
+    if dialect in CORE_DIALECTS:
+        return "loom.dialects.global_" if dialect == "global" else f"loom.dialects.{dialect}"
+    return type(op).__module__.rpartition(".")[0]

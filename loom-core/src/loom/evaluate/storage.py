@@ -22,7 +22,7 @@ class Storage:
     accesses of storage that work-items share.
     """
 
-    __slots__ = ("address", "data", "races", "space", "typed", "written")
+    __slots__ = ("__weakref__", "address", "data", "races", "space", "typed", "written")
 
     def __init__(
         self, space: str, data: Bytes, *, address: int = 0, fresh: bool = False, races: RaceDetector | None = None

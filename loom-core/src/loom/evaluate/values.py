@@ -139,6 +139,8 @@ def _choose_each(condition: Array, a: Sequence[Array], b: Sequence[Array]) -> tu
 
 
 def _padded(strides: tuple[Array, ...], rank: int) -> tuple[Array, ...]:
+    if strides and len(strides) != rank:
+        raise TypeError(f"layouts of {len(strides)} and {rank} axes")
     return strides or (integer(0),) * rank
 
 

@@ -57,7 +57,7 @@ def pack(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[Ru
 def view(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """A typed window; forming it accesses nothing and checks nothing."""
     buffer, byte_offset = operands
-    return (form_view(frame, buffer, byte_offset, op.results[0].type),)
+    return (form_view(frame, op, buffer, byte_offset, op.results[0].type),)
 
 
 @evaluates("buffer.length")

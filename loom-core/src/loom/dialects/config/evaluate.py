@@ -23,5 +23,5 @@ def get(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[Run
         )
     value = definition.value
     if isinstance(value, Encoding):
-        return (static_layout(value) if value.family.startswith("encoding.layout.") else value,)
+        return (static_layout(op, value) if value.family.startswith("encoding.layout.") else value,)
     return (literal(op.results[0].type, value),)

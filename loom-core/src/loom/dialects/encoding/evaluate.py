@@ -39,5 +39,5 @@ def define(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     if operands:
         raise unsupported(op, "an encoding with run-time parameters")
     if op.definition.family.startswith("encoding.layout."):
-        return (static_layout(op.definition),)
+        return (static_layout(op, op.definition),)
     return (op.definition,)

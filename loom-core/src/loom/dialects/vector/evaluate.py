@@ -21,7 +21,10 @@ from loom.ir.types import ShapedType, Type
 def footprint(frame: Frame, op: Op, type_: Type) -> tuple[int, ...]:
     """The extents of a vector type; a dynamic one must be the same in all active lanes."""
     assert isinstance(type_, ShapedType)
-    return tuple(frame.uniform(op, frame.extent(d), "the extent of a vector") for d in type_.dims)
+    extents = tuple(frame.uniform(op, frame.extent(d), "the extent of a vector") for d in type_.dims)
+    # Addresses and their checks take several words per element.
+    frame.machine.program.reserve(op, frame.machine.lanes.count * math.prod(extents) * 32)
+    return extents
 
 
 @evaluates("vector.load")

@@ -40,7 +40,7 @@ def refine(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     source: View = operands[0]
     old, new = op.source.type, op.results[0].type
     extents = tuple(frame.extent(d) for d in new.dims)
-    strides = source.strides if old.encoding == new.encoding else strides_of(frame, new, extents)
+    strides = source.strides if old.encoding == new.encoding else strides_of(frame, op, new, extents)
     return (View(source.buffer, source.origin, extents, strides),)
 
 
