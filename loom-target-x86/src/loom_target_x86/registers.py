@@ -8,7 +8,9 @@ vector registers; classes of one bank interfere.
 Instructions that insist on one register (divisions on rax and rdx, variable shifts on cl) use *singleton
 classes*: classes of the same bank in which every register but one is reserved. The allocator needs no
 special rule for them, a clobber is a dead early-clobber result of a singleton class, and authored text can
-name them like any other class.
+name them like any other class. Two things keep such values from meeting: selection copies into and out of
+singleton classes right at the packet, in one locked sequence that the scheduler cannot interleave with
+another, and a function's arguments are copied out of their registers before anything else.
 """
 
 from __future__ import annotations
