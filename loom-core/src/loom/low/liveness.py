@@ -160,7 +160,8 @@ def clobbered_early(instruction: Instruction) -> list[VReg]:
     descriptor = instruction.descriptor
     if descriptor is None or not any(result.early_clobber for result in descriptor.results):
         return []
-    tied = {operand for result, operand in descriptor.ties if descriptor.results[result].early_clobber}
+    # A tied operand shares the register of its own result, which no other result can have.
+    tied = {operand for _, operand in descriptor.ties}
     return [value for number, value in enumerate(instruction.operands) if number not in tied]
 
 
