@@ -80,6 +80,7 @@ def test_a_view_that_spans_more_than_64_bits(programs: Programs) -> None:
     assert programs.source_line(found).startswith("%x = view.load")
 
 
+@pytest.mark.seed("G01", "G03")
 def test_a_misaligned_access_and_a_reduced_demand(programs: Programs) -> None:
     def body(align: str) -> str:
         return f"""
@@ -93,6 +94,7 @@ def test_a_misaligned_access_and_a_reduced_demand(programs: Programs) -> None:
     programs.launch(programs.kernel(body(", align(2)"), "%o: buffer"), [], [np.zeros(32, dtype=np.int32)])
 
 
+@pytest.mark.seed("G06")
 def test_alignment_counts_from_the_whole_allocation(programs: Programs) -> None:
     # The argument is a window of its allocation that starts at an odd byte.
     body = "  %v = buffer.view %o[%at0] : buffer -> view<4xi16>\n  %x = view.load %v[0] : view<4xi16> -> i16"
@@ -141,6 +143,7 @@ def test_work_items_that_write_one_element(programs: Programs) -> None:
     assert "work-item (31, 0, 0) of workgroup (0, 0, 0) writes without a barrier" in found.message
 
 
+@pytest.mark.seed("J01")
 def test_a_read_of_what_another_work_item_wrote_without_a_barrier(programs: Programs) -> None:
     def body(barrier: str) -> str:
         return f"""

@@ -38,6 +38,7 @@ func.def public @rotate(%trips: index) -> (i32) {
 """
 
 
+@pytest.mark.seed("R01", "R02", "R03")
 @pytest.mark.parametrize("trips", range(6))
 def test_carried_views_rotate(programs: Programs, trips: int) -> None:
     (result,) = programs.call(ROTATE, "rotate", [trips])
@@ -201,3 +202,76 @@ func.def @same(%a: i1, %b: bf16, %c: f64, %d: offset) -> (i1, bf16, f64, offset)
     flag, pattern, double, offset = programs.call(text, "same", [True, np.uint16(0x3F80), 0.1, 7])
     assert (flag.dtype, pattern.dtype, double.dtype, offset.dtype) == (np.bool_, np.uint16, np.float64, np.int64)
     assert (bool(flag), int(pattern), float(double), int(offset)) == (True, 0x3F80, 0.1, 7)
+
+
+@pytest.mark.seed("L01", "L03")
+@pytest.mark.parametrize(("upper", "visited"), [(10, 307), (11, 307), (12, 30711), (3, 0), (-4, 0)])
+def test_a_loop_visits_its_range_strictly_below_the_upper_bound(programs: Programs, upper: int, visited: int) -> None:
+    text = """
+func.def @f(%upper: index) -> (index) {
+  %c0 = index.constant 0 : index
+  %c3 = index.constant 3 : index
+  %c4 = index.constant 4 : index
+  %c100 = index.constant 100 : index
+  %seen = scf.for %i = [%c3 to %upper step %c4](%s = %c0 : index) -> (index) {
+    %t = index.madd %s, %c100, %i : index
+    scf.yield %t : index
+  }
+  func.return %seen : index
+}
+"""
+    assert programs.call(text, "f", [upper]) == [visited]
+
+
+@pytest.mark.seed("R05", "V02", "V03")
+@pytest.mark.parametrize("turns", range(4))
+def test_views_of_two_element_types_pass_through_while_and_select(programs: Programs, turns: int) -> None:
+    text = """
+func.def @f(%b: buffer, %turns: index) -> (i8, i32) {
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c2 = index.constant 2 : index
+  %at0 = index.constant 0 : offset
+  %at4 = index.constant 4 : offset
+  %low = buffer.view %b[%at0] : buffer -> view<4xi8>
+  %high = buffer.view %b[%at4] : buffer -> view<4xi8>
+  %words = buffer.view %b[%at0] : buffer -> view<2xi32>
+  %last, %steps = scf.while(%now = %low : view<4xi8>, %next = %high : view<4xi8>, %i = %c0 : index)
+      -> (view<4xi8>, index) {
+    %go = index.cmp slt, %i, %turns : index
+    %bit = index.rem %i, %c2 : index
+    %even = index.cmp eq, %bit, %c0 : index
+    %pick = scf.select %even, %now, %next : view<4xi8>
+    scf.condition %go, %pick, %i : i1, view<4xi8>, index
+  } do(%pick: view<4xi8>, %i: index) {
+    %v = view.load %pick[0] : view<4xi8> -> i8
+    %w = scalar.addi %v, %v : i8
+    view.store %w, %pick[0] : i8, view<4xi8>
+    %up = index.add %i, %c1 : index
+    scf.yield %low, %high, %up : view<4xi8>, view<4xi8>, index
+  }
+  %byte = view.load %last[0] : view<4xi8> -> i8
+  %word = view.load %words[1] : view<2xi32> -> i32
+  func.return %byte, %word : i8, i32
+}
+"""
+    data = np.asarray([3, 0, 0, 0, 5, 1, 0, 0], dtype=np.int8)
+    byte, word = programs.call(text, "f", [data, turns])
+    bytes_ = [3, 5]
+    for i in range(turns):
+        bytes_[i % 2] *= 2
+    assert [data[0], data[4]] == bytes_
+    assert byte == bytes_[turns % 2]
+    assert word == bytes_[1] + 256
+
+
+@pytest.mark.seed("V05")
+def test_a_count_times_a_byte_stride(programs: Programs) -> None:
+    text = """
+func.def @f(%n: index, %stride: offset) -> (offset) {
+  %bytes = index.scale %n, %stride : index, offset -> offset
+  func.return %bytes : offset
+}
+"""
+    assert programs.call(text, "f", [7, 12]) == [84]
+    assert programs.fault(lambda: programs.call(text, "f", [-1, 12])).code == "EVALUATE/001"

@@ -117,6 +117,7 @@ def test_lanes_part_in_nested_conditionals(programs: Programs) -> None:
     assert np.array_equal(out, np.where(lane % 2 == 0, np.where(lane % 3 == 0, 1, 2), np.where(lane % 3 == 0, 3, 4)))
 
 
+@pytest.mark.seed("L03")
 def test_every_lane_has_its_own_trip_count(programs: Programs) -> None:
     body = """
   %out = buffer.view %o[%at0] : buffer -> view<32x2xindex>
@@ -171,6 +172,7 @@ def test_while_loops_end_lane_by_lane(programs: Programs) -> None:
     assert out.tolist() == [collatz(lane + 1) for lane in range(32)]
 
 
+@pytest.mark.seed("W01")
 def test_switch_and_lookup_choose_by_key(programs: Programs) -> None:
     body = """
   %out = buffer.view %o[%at0] : buffer -> view<32x2xi32>
@@ -334,6 +336,7 @@ def test_every_element_type_moves_bit_for_bit(programs: Programs, name: str, dty
     assert x.tobytes() == out.tobytes()
 
 
+@pytest.mark.seed("X01")
 def test_vectors_cover_trailing_axes(programs: Programs) -> None:
     body = """
   %in = buffer.view %x[%at0] : buffer -> view<4x3x8xf32>

@@ -41,7 +41,8 @@ ROUND_UP = """
   kernel.launch.config workgroups(%groups, %c1, %c1) workgroup_size(%c64, %c1, %c1) : index"""
 
 
-@pytest.mark.parametrize(("count", "groups"), [(0, 0), (1, 1), (64, 1), (65, 2), (1 << 37, 1 << 31)])
+@pytest.mark.seed("K03")
+@pytest.mark.parametrize(("count", "groups"), [(0, 0), (1, 1), (64, 1), (65, 2), (1009, 16), (1 << 37, 1 << 31)])
 def test_workgroups_for_a_count(programs: Programs, count: int, groups: int) -> None:
     _, kernel = configured(programs, ROUND_UP)
     assert evaluate_launch_config(kernel, [count]) == LaunchGeometry((groups, 1, 1), (64, 1, 1))

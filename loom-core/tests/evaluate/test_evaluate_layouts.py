@@ -15,6 +15,7 @@ from loom.ir.types import OFFSET
 Programs = Any
 
 
+@pytest.mark.seed("Y03", "V04")
 def test_static_strides_from_a_shifted_origin(programs: Programs) -> None:
     body = """
   %at8 = index.constant 8 : offset
@@ -42,6 +43,7 @@ def test_a_broadcast_axis_has_stride_zero(programs: Programs) -> None:
     assert (out == x).all()
 
 
+@pytest.mark.seed("Y01", "Y02")
 @pytest.mark.parametrize("way", ["if", "select"])
 def test_each_lane_may_choose_its_layout(programs: Programs, way: str) -> None:
     choice = {
@@ -73,6 +75,7 @@ def test_each_lane_may_choose_its_layout(programs: Programs, way: str) -> None:
     assert out.tolist() == [i if i % 2 == 0 else i // 6 + 5 * (i % 6) for i in range(30)]
 
 
+@pytest.mark.seed("V06")
 def test_a_subview_keeps_the_strides_of_its_source(programs: Programs) -> None:
     body = """
   %c3 = index.constant 3 : index
@@ -98,6 +101,7 @@ def test_the_extent_of_a_subview_bounds_its_accesses(programs: Programs) -> None
     assert (found.code, found.params["bound"]) == ("EVALUATE/002", 3)
 
 
+@pytest.mark.seed("Y04", "Y06")
 @pytest.mark.parametrize("turns", range(5))
 def test_a_carried_view_shrinks(programs: Programs, turns: int) -> None:
     text = """
@@ -149,6 +153,7 @@ def test_each_lane_carries_a_view_of_its_own_extent(programs: Programs) -> None:
     assert out.tolist() == [lane**2 + 64 for lane in range(8)]
 
 
+@pytest.mark.seed("Z04")
 def test_packed_ranges_are_disjoint_and_aligned(programs: Programs) -> None:
     module = programs.module("""
 func.def @pack(%a: offset, %b: offset, %c: offset) -> (offset, offset, offset, offset) {
@@ -165,3 +170,34 @@ func.def @pack(%a: offset, %b: offset, %c: offset) -> (offset, offset, offset, o
     assert (
         programs.fault(lambda: call_function(Program(module), function, [(1 << 63) - 1, 1, 1])).code == "EVALUATE/001"
     )
+
+
+@pytest.mark.seed("Y02", "Y06")
+@pytest.mark.parametrize("turns", [0, 1, 2, 3])
+def test_a_view_is_carried_beside_its_layout(programs: Programs, turns: int) -> None:
+    text = """
+func.def @f(%b: buffer, %turns: index, %two: index) -> (i32, i32) {
+  %at8 = index.constant 8 : offset
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c3 = index.constant 3 : index
+  %start = encoding.layout.strided [%two] : encoding<layout>
+  %x = buffer.view %b[%at8] : buffer -> view<4xi32, %start>
+  %layout, %view = scf.for %i = [%c0 to %turns step %c1]
+      (%now = %start : encoding<layout>, %win = %x : view<4xi32, %start>)
+      -> (encoding<layout>, view<4xi32, %layout>) {
+    %stride = index.add %i, %c3 : index
+    %next = encoding.layout.strided [%stride] : encoding<layout>
+    %moved = view.subview %win[1] : view<4xi32, %now> -> view<4xi32, %now>
+    %again = view.refine %moved : view<4xi32, %now> -> view<4xi32, %next>
+    scf.yield %next, %again : encoding<layout>, view<4xi32, %next>
+  }
+  %first = view.load %view[0] : view<4xi32, %layout> -> i32
+  %second = view.load %view[1] : view<4xi32, %layout> -> i32
+  func.return %first, %second : i32, i32
+}
+"""
+    strides = [2, 3, 4, 5]
+    origin = 2 + sum(strides[:turns])
+    data = np.arange(40, dtype=np.int32)
+    assert programs.call(text, "f", [data, turns, 2]) == [origin, origin + strides[turns]]

@@ -28,11 +28,13 @@ _ALLOCATION_ALIGNMENT = 256
 class Binder:
     """Turns the arguments of one launch or call into runtime values.
 
-    ``races`` makes the race detector of a storage of a size, or nothing.
+    ``space`` is where their storage lies: ``global`` for a kernel, ``generic`` (anywhere) for a function. ``races``
+    makes the race detector of a storage of a size, or nothing.
     """
 
-    def __init__(self, op: Op, races: Callable[[int], RaceDetector | None]) -> None:
+    def __init__(self, op: Op, space: str, races: Callable[[int], RaceDetector | None]) -> None:
         self._op = op
+        self._space = space
         self._races = races
         self._storages: list[tuple[Array, Storage]] = []
 
@@ -107,7 +109,7 @@ class Binder:
         storage = next((known for memory, known in self._storages if memory is owner), None)
         if storage is None:
             data = np.asarray(owner).reshape(-1).view(np.uint8) if owner.size else np.zeros(0, dtype=np.uint8)
-            storage = Storage("global", data, address=_ALLOCATION_ALIGNMENT, races=self._races(data.size))
+            storage = Storage(self._space, data, address=_ALLOCATION_ALIGNMENT, races=self._races(data.size))
             self._storages.append((owner, storage))
         base = array.ctypes.data - owner.ctypes.data if array.size else 0
         return Buffer((storage,), integer(base), integer(array.nbytes))

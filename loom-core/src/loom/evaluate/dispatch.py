@@ -54,7 +54,7 @@ def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], argumen
     size = program.facts.get("subgroup_size")
     subgroup = size if isinstance(size, int) else None
     # Shadows of buffers live as long as the dispatch, because workgroups of different batches can race.
-    binder = Binder(kernel, lambda size: RaceDetector(size, items, subgroup))
+    binder = Binder(kernel, "global", lambda size: RaceDetector(size, items, subgroup))
     values = binder.bind(kernel.regions[-1].entry.args, arguments)
     with deep_recursion():
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
@@ -79,7 +79,7 @@ def call_function(program: Program, function: Op, arguments: Sequence[Any]) -> l
             for op in program.module.ops:
                 if op.name == "func.def" and op.attribute("cc") == "initializer":
                     machine.call(op, op, [], None)
-        values = Binder(function, lambda size: None).bind(function.regions[-1].entry.args, arguments)
+        values = Binder(function, "generic", lambda size: None).bind(function.regions[-1].entry.args, arguments)
         results = machine.call(function, function, values, None, lambda frame: _enter(frame, function))
     specs: Any = function.attribute("result_specs")
     return [to_host(value, spec.type) for value, spec in zip(results, specs, strict=True)]

@@ -93,7 +93,7 @@ def assume_alignment(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) ->
 def assume_memory_space(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The root itself; it must lie in the space."""
     for storage in operands[0].storages:
-        if op.space not in (storage.space, "generic"):
+        if op.space != storage.space and "generic" not in (op.space, storage.space):
             raise frame.fault(
                 FaultCode.FALSE_PREDICATE,
                 op,
