@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,18 @@ class LaunchReport:
     traffic: Traffic
     seconds: float
     faults: tuple[FaultRecord, ...] = ()
+
+
+@cache
+def _keep_heap() -> None:
+    """Make the C library keep freed memory.
+
+    Temporary arrays of a few hundred kilobytes are the working set here. glibc hands such blocks back to the system
+    when they are freed, and getting them again costs a page fault per 4 KiB, several times what computing on them
+    costs. Having freed one block of this size raises its thresholds for the rest of the process (mallopt(3),
+    M_MMAP_THRESHOLD, "dynamic"); the block itself is never touched.
+    """
+    np.empty(31 << 20, np.uint8)
 
 
 def _triple(value: Sequence[int] | int, what: str) -> tuple[int, int, int]:
@@ -196,6 +208,7 @@ class Program:
         traffic = Traffic()
         waves = 0
         start = time.perf_counter()
+        _keep_heap()
         try:
             with np.errstate(all="ignore"):
                 for first, count in self._batches(kernel, shape, dynamic_lds):

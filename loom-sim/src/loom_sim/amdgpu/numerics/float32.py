@@ -86,9 +86,10 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
         suspect = (s.view(np.uint64) & _LOW29) == _HALFWAY
         suspect |= (r.view(_U32) & _EXPONENT) == 0
         if suspect.any():
-            p, q = np.broadcast_arrays(product, addend)
-            total, e = two_sum(p[suspect], q[suspect])
-            r[suspect] = to_odd(total, e).astype(np.float32)
+            places = np.flatnonzero(suspect)
+            p, q = (x if x.shape == r.shape else np.broadcast_to(x, r.shape) for x in (product, addend))
+            total, e = two_sum(p.reshape(-1)[places], q.reshape(-1)[places])
+            r.reshape(-1)[places] = to_odd(total, e).astype(np.float32)
     if not mode.plain32:
         r = flush_out(mode, r)
     return select_nan(F32, r, a, b, c)
