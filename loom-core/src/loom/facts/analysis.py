@@ -175,7 +175,7 @@ class FunctionFacts:
             if value.index == 0:
                 lower, upper = self._facts(parent.operands[0], None), self._facts(parent.operands[1], None)
                 step = self._facts(parent.operands[2], None)
-                divisor = _gcd_facts(lower, step)
+                divisor = integers.common_divisor(lower, step)
                 return IntegerFacts(lower.lo, max(lower.lo, upper.hi - 1), divisor)
             return self._carried(parent, value, context)
         if parent is self.function and "predicates" in parent.spec.attribute_index and region is parent.regions[-1]:
@@ -241,10 +241,6 @@ class FunctionFacts:
     def _limit(self, name: str, default: int) -> int:
         limit = self.target_facts.get(name)
         return limit if isinstance(limit, int) else default
-
-
-def _gcd_facts(a: IntegerFacts, b: IntegerFacts) -> int:
-    return integers.add(a, b).divisor
 
 
 def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:

@@ -93,14 +93,15 @@ def _bounded(lo: int, hi: int, divisor: int) -> IntegerFacts:
 
 
 def add(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
-    return _bounded(a.lo + b.lo, a.hi + b.hi, _gcd(a, b))
+    return _bounded(a.lo + b.lo, a.hi + b.hi, common_divisor(a, b))
 
 
 def sub(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
-    return _bounded(a.lo - b.hi, a.hi - b.lo, _gcd(a, b))
+    return _bounded(a.lo - b.hi, a.hi - b.lo, common_divisor(a, b))
 
 
-def _gcd(a: IntegerFacts, b: IntegerFacts) -> int:
+def common_divisor(a: IntegerFacts, b: IntegerFacts) -> int:
+    """A divisor of every sum and difference of multiples of the two values."""
     # Zero is divisible by everything.
     if a.exact == 0:
         return b.divisor
