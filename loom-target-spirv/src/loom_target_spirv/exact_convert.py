@@ -63,13 +63,15 @@ def integer_to_float(function: FunctionBuilder, value: Value, type_: FloatType, 
 def round_to_integral(function: FunctionBuilder, name: GLSLstd450, value: Value) -> Value:
     """Trunc, RoundEven, Floor or Ceil with the sign of the operand kept on a zero result, as IEEE 754 asks.
 
-    lavapipe gives +0.0 for f64 operands between -1 and 0, and rounds f64 ties such as 3.5 to odd.  Raises
-    SpirvError for another instruction.
+    lavapipe gives +0.0 for f64 operands between -1 and 0, rounds f64 ties such as 3.5 to odd, and truncates no
+    f64 from 2**51 on.  Raises SpirvError for another instruction.
     """
     if name not in _INTEGRAL or not isinstance(value.type, FloatType):
         raise SpirvError("only Trunc, RoundEven, Floor and Ceil of a float round to an integral value")
     if name is GLSLstd450.RoundEven and value.type == F64:
         rounded = _round_even_f64(function, value)
+    elif name is GLSLstd450.Trunc:
+        rounded = function.glsl(GLSLstd450.Floor, value.type, _magnitude(function, value))
     else:
         rounded = function.glsl(name, value.type, value)
     words = Arithmetic(function)

@@ -259,6 +259,11 @@ def _refine(context: Context, op: Op) -> None:
     context.bind(result, View(source.position, strides, source.width, source.storage))
 
 
+def operand(op: Op, name: str) -> SourceValue:
+    """The only operand of a group, by the name of the group."""
+    return op.group(op.spec.operand_index[name])[0]
+
+
 def _entries(op: Op) -> list[int | SourceValue]:
     static = op.attribute("static_indices")
     assert isinstance(static, tuple)
@@ -399,13 +404,14 @@ def _separate(context: Context, value: Value, unit: t.IntType) -> list[Value]:
 
 
 def _load(context: Context, op: Op) -> None:
-    view, type_ = context.view(op.operands[0]), _view_type(op.operands[0])
+    source = operand(op, "source")
+    view, type_ = context.view(source), _view_type(source)
     position = _position(context, view, _entries(op), type_.element.byte_size)
     context.bind(op.results[0], load_element(context, view, position, type_, op))
 
 
 def _store(context: Context, op: Op) -> None:
-    value, target = op.operands[:2]
+    value, target = operand(op, "value"), operand(op, "target")
     view, type_ = context.view(target), _view_type(target)
     position = _position(context, view, _entries(op), type_.element.byte_size)
     stored = context.scalar(value)
@@ -424,7 +430,8 @@ def _coordinates(context: Context, vector: lt.ShapedType, rank: int, op: Op) -> 
 
 
 def _vector_load(context: Context, op: Op) -> None:
-    view, type_ = context.view(op.operands[0]), _view_type(op.operands[0])
+    source = operand(op, "source")
+    view, type_ = context.view(source), _view_type(source)
     entries, size = _entries(op), type_.element.byte_size
     lanes = tuple(
         load_element(context, view, _position(context, view, entries, size, place), type_, op)
@@ -434,7 +441,7 @@ def _vector_load(context: Context, op: Op) -> None:
 
 
 def _vector_store(context: Context, op: Op) -> None:
-    value, target = op.operands[:2]
+    value, target = operand(op, "value"), operand(op, "target")
     view, type_ = context.view(target), _view_type(target)
     entries, size = _entries(op), type_.element.byte_size
     places = _coordinates(context, _view_type(value), type_.rank, op)
