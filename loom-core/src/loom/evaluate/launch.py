@@ -15,6 +15,7 @@ import attrs
 
 from loom.evaluate.faults import FaultCode, fault, unsupported
 from loom.ir.core import Block, Module, Op, Region, Value
+from loom.ir.diagnostics import LoomError
 from loom.ir.types import INDEX, INTEGERS, OFFSET, ScalarType, Type
 
 STEP_LIMIT: Final = 1_000_000
@@ -68,6 +69,22 @@ def evaluate_launch_config(
                     value=value,
                 )
     return LaunchGeometry(counts, sizes)
+
+
+def evaluate_integers(op: Op, operands: Sequence[int]) -> list[int] | None:
+    """Results of one operation without regions on integers (``i1``: 0 or 1).
+
+    ``None`` when the operation computes something else than integers, needs a program around it, or has no defined
+    result.
+    """
+    if op.regions or not all(_is_integer(v.type) for v in (*op.operands, *op.results)):
+        return None
+    env: dict[Value, Any] = dict(zip(op.operands, operands, strict=True))
+    try:
+        _Interpreter(None, {}).op(op, env)
+    except LoomError:
+        return None
+    return [env[result] for result in op.results]
 
 
 def _parameter(kernel: Op, parameter: Value, given: Any) -> Any:

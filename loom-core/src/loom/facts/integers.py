@@ -132,6 +132,10 @@ def rem(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
         return UNKNOWN
     if b.exact is not None and a.divisor % b.lo == 0:
         return exactly(0)
+    if a.hi < b.lo:
+        return a
+    if a.exact is not None and b.exact is not None:
+        return exactly(a.lo % b.lo)
     return IntegerFacts(0, min(b.hi - 1, a.hi))
 
 

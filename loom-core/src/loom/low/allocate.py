@@ -239,9 +239,7 @@ class _Allocator:
             self._needed.update(moved)
             self._separate.update(moved.values())
 
-    def _victims(
-        self, bundle: Bundle, needed: list[Piece], liveness: Liveness
-    ) -> list[tuple[VReg, int]]:
+    def _victims(self, bundle: Bundle, needed: list[Piece], liveness: Liveness) -> list[tuple[VReg, int]]:
         """Values of an evicted bundle to move to memory; none when taking it apart may do."""
         spillable = [entry for entry in bundle.members if self._spillable(entry[0], liveness)]
         low = min(begin for begin, _ in needed)

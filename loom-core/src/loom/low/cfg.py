@@ -143,9 +143,7 @@ def _define(value: VReg, defined: set[VReg], where: Instruction | None) -> None:
     defined.add(value)
 
 
-def _verify_edge(
-    function: Function, block: Block, target: Block, args: list[VReg], known: set[Block]
-) -> None:
+def _verify_edge(function: Function, block: Block, target: Block, args: list[VReg], known: set[Block]) -> None:
     loc = block.terminator.loc
     if target not in known:
         raise MachineError(f"block ^{block.label} branches out of @{function.name}", loc)

@@ -95,9 +95,7 @@ class _Checker:
         elif self._bank(result) == self._bank(instruction.operands[0]):
             self._content[result] = self._contents(instruction.operands[0])
         else:
-            for source, symbol in zip(
-                self._contents(instruction.operands[0]), self._contents(result), strict=False
-            ):
+            for source, symbol in zip(self._contents(instruction.operands[0]), self._contents(result), strict=False):
                 derived = self._copies.setdefault(source, [])
                 if symbol not in derived:
                     derived.append(symbol)
@@ -131,8 +129,7 @@ class _Checker:
         if position != len(expected):
             raise self._error(source, expected[position], "got lost")
         return [
-            (edge.block.label, self._along(state, edge.block.params, edge.args))
-            for edge in expected[-1].successors
+            (edge.block.label, self._along(state, edge.block.params, edge.args)) for edge in expected[-1].successors
         ]
 
     def _error(self, block: Block, instruction: Instruction, why: str) -> AllocationCheckError:
@@ -300,5 +297,3 @@ def _meet(first: Mapping[Place, frozenset[Symbol]], second: Mapping[Place, froze
         if common:
             result[place] = common
     return result
-
-

@@ -111,9 +111,7 @@ class Bundles:
             self._register_pinned(bundle)
         self._merge_ties()
         affinities = [
-            wish
-            for wish in _affinities(function, depth)
-            if wish.first in self.where and wish.second in self.where
+            wish for wish in _affinities(function, depth) if wish.first in self.where and wish.second in self.where
         ]
         affinities.sort(key=lambda wish: -wish.weight)
         apart = [

@@ -227,9 +227,7 @@ class DescriptorSet:
 
     __slots__ = ("by_key", "by_mnemonic", "key", "registers")
 
-    def __init__(
-        self, key: str, registers: Mapping[str, RegisterClass], descriptors: Iterable[Descriptor]
-    ) -> None:
+    def __init__(self, key: str, registers: Mapping[str, RegisterClass], descriptors: Iterable[Descriptor]) -> None:
         self.key = key
         self.registers: Mapping[str, RegisterClass] = MappingProxyType(dict(registers))
         self.by_key: dict[str, Descriptor] = {}

@@ -256,4 +256,3 @@ def content_units(function: Function) -> dict[VReg, tuple[tuple[VReg, int], ...]
                 for value in instruction.results:
                     content[value] = own(value)
     return content
-

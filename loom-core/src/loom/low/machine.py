@@ -213,9 +213,7 @@ class Block:
 
     __slots__ = ("instructions", "label", "params")
 
-    def __init__(
-        self, label: str, params: Iterable[VReg] = (), instructions: Iterable[Instruction] = ()
-    ) -> None:
+    def __init__(self, label: str, params: Iterable[VReg] = (), instructions: Iterable[Instruction] = ()) -> None:
         self.label = label
         self.params = list(params)
         self.instructions = list(instructions)
@@ -275,9 +273,7 @@ class Function:
             for instruction in block.instructions:
                 yield from instruction.results
 
-    def new_value(
-        self, reg_class: str, units: int = 1, name: str | None = None, fixed: int | None = None
-    ) -> VReg:
+    def new_value(self, reg_class: str, units: int = 1, name: str | None = None, fixed: int | None = None) -> VReg:
         """A value with a fresh id."""
         value = VReg(self.next_id, reg_class, units, name, fixed)
         self.next_id += 1

@@ -38,8 +38,7 @@ def pack_slots(function: Function, shapes: list[tuple[str, int]]) -> tuple[list[
         table = tables.setdefault(bank, UnitTable(0))
         offset = 0
         while not all(
-            unit >= len(table.begins) or table.free(unit, pieces[number])
-            for unit in range(offset, offset + units)
+            unit >= len(table.begins) or table.free(unit, pieces[number]) for unit in range(offset, offset + units)
         ):
             offset += 1
         for unit in range(offset, offset + units):

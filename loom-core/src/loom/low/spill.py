@@ -151,9 +151,7 @@ class SpillRewriter:
         written = instruction.descriptor.effects.implicit_writes
         if written and not self._mask_names.isdisjoint(written):
             self._near = {
-                value: entry
-                for value, entry in self._near.items()
-                if self._masks.get(value.reg_class) not in written
+                value: entry for value, entry in self._near.items() if self._masks.get(value.reg_class) not in written
             }
 
     def _load_operands(self, instruction: Instruction, code: list[Instruction]) -> None:
@@ -218,9 +216,7 @@ class SpillRewriter:
     def _save(self, value: VReg, owner: VReg) -> Instruction:
         return Instruction(Kind.SPILL, None, [], [value], {"slot": self._plan[owner]})
 
-    def _edge(
-        self, edge: Edge, code: list[Instruction], dropped: list[int], targets: list[VReg]
-    ) -> None:
+    def _edge(self, edge: Edge, code: list[Instruction], dropped: list[int], targets: list[VReg]) -> None:
         """Pass arguments: reload those that stay in registers, then store those that do not."""
         stay = [arg for number, arg in enumerate(edge.args) if number not in dropped]
         stored = [edge.args[number] for number in dropped]

@@ -45,7 +45,12 @@ OFFSET: Final = Constraint("offset", _one(t.OFFSET))
 ADDRESS: Final = Constraint("index or offset", t.ADDRESSES)
 INTEGER_OR_ADDRESS: Final = Constraint("integer, index or offset", t.INTEGERS | t.ADDRESSES)
 I1: Final = Constraint("i1", _one(t.I1))
+INDEX_OR_INTEGER: Final = Constraint("index or integer", (t.INTEGERS - {t.I1}) | {t.INDEX})
+I8: Final = Constraint("i8", _one(t.I8))
 I32: Final = Constraint("i32", _one(t.I32))
+F32: Final = Constraint("f32", _one(t.F32))
+HALF: Final = Constraint("f16 or bf16", _one(t.F16, t.BF16))
+MASK_WORD: Final = Constraint("i32 or i64", _one(t.I32, t.I64))
 I64: Final = Constraint("i64", _one(t.I64))
 BUFFER: Final = Constraint("buffer", _one(t.BUFFER))
 VECTOR: Final = Constraint("vector", None, _head("vector"))
@@ -66,6 +71,15 @@ ENC_LAYOUT: Final = _role("layout")
 ENC_SCHEMA: Final = _role("schema")
 ENC_STORAGE: Final = _role("storage")
 ENC_TRANSFORM: Final = _role("transform")
+
+
+def vector_of(name: str, element: Constraint) -> Constraint:
+    """Vectors whose element belongs to a class."""
+    return Constraint(
+        name,
+        None,
+        lambda type_: isinstance(type_, t.ShapedType) and type_.kind == "vector" and element.accepts(type_.element),
+    )
 
 
 def exactly(type_: t.Type) -> Constraint:

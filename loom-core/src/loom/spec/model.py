@@ -174,7 +174,8 @@ def op(
     """Class decorator: turn a class of fields into an operation and register it under ``name``.
 
     ``format`` is the text behind the op name, in the notation of :mod:`loom.spec.format`. Fields of base classes
-    come first. ``same_type`` lists groups of operand and result names whose types must be equal.
+    come first, except operands, where they come last. ``same_type`` lists groups of operand and result names whose
+    types must be equal.
     """
 
     def decorate(cls: C) -> C:
@@ -203,7 +204,13 @@ def define(
         for key, value in vars(ancestor).items():
             if isinstance(value, _Field):
                 fields[key] = value.make(key)
-    operand_defs = tuple(f for f in fields.values() if isinstance(f, OperandDef))
+    # What a family shares (indices, masks) trails what the op itself names.
+    operand_defs = tuple(
+        f
+        for owner in base.__mro__
+        for key, value in vars(owner).items()
+        if isinstance(value, _Field) and isinstance(f := fields[key], OperandDef)
+    )
     result_defs = tuple(f for f in fields.values() if isinstance(f, ResultDef))
     attribute_defs = tuple(f for f in fields.values() if isinstance(f, AttributeDef))
     region_defs = tuple(f for f in fields.values() if isinstance(f, RegionDef))
@@ -250,10 +257,7 @@ def _accessors(spec: OpSpec) -> dict[str, object]:
     found: dict[str, object] = {}
     for i, operand_def in enumerate(spec.operands):
         found[operand_def.name] = _operand_accessor(i, operand_def.arity, spec.segmented)
-    variadic = next((r for r in spec.results if r.variadic), None)
     for i, result_def in enumerate(spec.results):
-        if result_def.name in ("result", "results") and variadic is None:
-            continue
         if result_def.variadic:
             if result_def.name != "results":
                 found[result_def.name] = _tail_results(i)

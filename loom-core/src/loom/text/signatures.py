@@ -326,7 +326,7 @@ add_directives(
             outputs=lambda args: [f"o_{args[0]}", f"a_{args[1]}"],
             read=_read_predicates,
             write=_write_predicates,
-            present=always,
+            present=lambda op, args: op.attribute(args[1]) is not None,
             starts=lambda token: token == "[",
         ),
         "call_results": DirectiveDef(

@@ -173,15 +173,20 @@ FLOAT_UNARY: Final = {
     "roundevenf": (("pure", "idempotent"), "To nearest, ties to even."),
 }
 
+INTEGER_TERNARY: Final = {"fmai": (PURE, "a * b + c, wrapping.")}
+FLOAT_BINARY_PLAIN: Final = {"copysignf": (PURE, "Magnitude of lhs with the sign of rhs.")}
+FLOAT_UNARY_PLAIN: Final = {"signf": (PURE, "-1.0, 0.0 or 1.0; NaN and zero give 0.0.")}
+FLOAT_TERNARY: Final = {"fmaf": (PURE, "a * b + c with one rounding.")}
+
 arithmetic("scalar", INTEGER_BINARY_FLAGGED, Binary, BINARY, c.INTEGER, w.OVERFLOW)
 arithmetic("scalar", INTEGER_BINARY, Binary, BINARY, c.INTEGER, None)
 arithmetic("scalar", INTEGER_UNARY, Unary, UNARY, c.INTEGER, None)
-arithmetic("scalar", {"fmai": (PURE, "a * b + c, wrapping.")}, Ternary, TERNARY, c.INTEGER, w.OVERFLOW)
+arithmetic("scalar", INTEGER_TERNARY, Ternary, TERNARY, c.INTEGER, w.OVERFLOW)
 arithmetic("scalar", FLOAT_BINARY, Binary, BINARY, c.FLOAT, w.FASTMATH)
-arithmetic("scalar", {"copysignf": (PURE, "Magnitude of lhs with the sign of rhs.")}, Binary, BINARY, c.FLOAT, None)
+arithmetic("scalar", FLOAT_BINARY_PLAIN, Binary, BINARY, c.FLOAT, None)
 arithmetic("scalar", FLOAT_UNARY, Unary, UNARY, c.FLOAT, w.FASTMATH)
-arithmetic("scalar", {"signf": (PURE, "-1.0, 0.0 or 1.0; NaN and zero give 0.0.")}, Unary, UNARY, c.FLOAT, None)
-arithmetic("scalar", {"fmaf": (PURE, "a * b + c with one rounding.")}, Ternary, TERNARY, c.FLOAT, w.FASTMATH)
+arithmetic("scalar", FLOAT_UNARY_PLAIN, Unary, UNARY, c.FLOAT, None)
+arithmetic("scalar", FLOAT_TERNARY, Ternary, TERNARY, c.FLOAT, w.FASTMATH)
 
 
 @s.op("scalar.constant", " $value : type($result)", traits=("pure", "constant"), verify=v.constant)

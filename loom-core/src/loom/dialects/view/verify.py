@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loom.ir.diagnostics import Diagnostic
-from loom.ir.types import ERROR
+from loom.ir.types import ERROR, FLOATS
 from loom.spec.kinds import DYNAMIC
 
 
@@ -152,4 +152,88 @@ def refine(op: Any) -> list[Diagnostic] | None:
                     {"operand_a": "source", "rank_a": a, "operand_b": "result", "rank_b": b},
                 )
             )
+    return found
+
+
+# Failure ordering -> success orderings that allow it (part 2, section 2.3).
+FAILURE_ORDERINGS = {
+    "relaxed": ("relaxed", "acquire", "release", "acq_rel", "seq_cst"),
+    "acquire": ("acquire", "acq_rel", "seq_cst"),
+    "seq_cst": ("seq_cst",),
+}
+
+
+def atomic_rules(op: Any) -> list[Diagnostic]:
+    """Kind, flags and element of an atomic combination."""
+    found = []
+    element = op.target.type.element if op.target.type is not ERROR else None
+    if op.kind.startswith("xchg") and not op.results:
+        found.append(_contract(op, "kind", op.kind, "no exchange, since the old value is not returned"))
+    if op.flags and op.kind != "addf":
+        found.append(_contract(op, "flags", "noftz", "used with addf only"))
+    if element is not None and op.kind.endswith("f") != (element in FLOATS):
+        wanted = "floating-point" if op.kind.endswith("f") else "integer"
+        found.append(
+            Diagnostic(
+                "TYPE/003",
+                f"'{op.name}' of kind {op.kind} needs a {wanted} element, not {element}",
+                op.loc,
+                {"operand_name": "value", "actual_type": element, "expected_constraint": f"{wanted} element type"},
+            )
+        )
+    return found
+
+
+def _contract(op: Any, name: str, value: object, expected: str) -> Diagnostic:
+    return Diagnostic(
+        "STRUCTURE/014",
+        f"{name} of '{op.name}' is {value}, but must be {expected}",
+        op.loc,
+        {"attr_name": name, "actual_value": value, "expected_constraint": expected},
+    )
+
+
+def _scalar_access(op: Any, view: Any, scalar: Any) -> list[Diagnostic]:
+    if view is ERROR:
+        return []
+    found = index_rank(op, view)
+    if scalar is not view.element and scalar is not ERROR:
+        found.append(
+            Diagnostic(
+                "TYPE/002",
+                f"'{op.name}' of {scalar} through a view of {view.element}",
+                op.loc,
+                {"field_a": "value", "element_type_a": scalar, "field_b": "view", "element_type_b": view.element},
+            )
+        )
+    return found
+
+
+def atomic_combine(op: Any) -> list[Diagnostic] | None:
+    """Element, index and kind rules of a scalar atomic."""
+    return _scalar_access(op, op.target.type, op.value.type) + atomic_rules(op)
+
+
+def compare_exchange_rules(op: Any) -> list[Diagnostic] | None:
+    """The failure ordering is legal and not stronger than the success ordering."""
+    allowed = FAILURE_ORDERINGS.get(op.failure_ordering, ())
+    if op.success_ordering in allowed:
+        return []
+    expected = "relaxed, acquire or seq_cst and not above the success ordering"
+    return [_contract(op, "failure_ordering", op.failure_ordering, expected)]
+
+
+def atomic_load(op: Any) -> list[Diagnostic] | None:
+    """A load does not release."""
+    found = _scalar_access(op, op.source.type, op.results[0].type)
+    if op.ordering in ("release", "acq_rel"):
+        found.append(_contract(op, "ordering", op.ordering, "relaxed, acquire or seq_cst"))
+    return found
+
+
+def atomic_store(op: Any) -> list[Diagnostic] | None:
+    """A store does not acquire."""
+    found = _scalar_access(op, op.target.type, op.value.type)
+    if op.ordering in ("acquire", "acq_rel"):
+        found.append(_contract(op, "ordering", op.ordering, "relaxed, release or seq_cst"))
     return found

@@ -1,0 +1,5 @@
+"""Hooks of this package."""
+
+from typing import Final
+
+LOOM_API_VERSION: Final = 1
