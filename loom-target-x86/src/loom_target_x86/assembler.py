@@ -20,6 +20,7 @@ from loom_target_x86.encode import (
     EncodingError,
     bind,
     bind_flags,
+    bind_on_flags,
     bind_text,
     check,
     check_immediates,
@@ -77,6 +78,16 @@ def _condition_code(condition: str) -> int:
     return CONDITIONS.index(condition)
 
 
+def opposite(condition: str) -> str:
+    """The condition that holds exactly when the given one does not."""
+    if condition == "e&np":
+        return "ne|p"
+    if condition == "ne|p":
+        return "e&np"
+    # Condition codes come in pairs that differ in the lowest bit.
+    return CONDITIONS[CONDITIONS.index(condition) ^ 1]
+
+
 class Assembler:
     """Collects machine code and lays it out; see the module's docstring."""
 
@@ -121,6 +132,13 @@ class Assembler:
         checked = check_immediates(descriptor, immediates or {})
         self._expand(bind_flags(descriptor), (*unused, *operands), checked)
         return encoding.condition
+
+    def emit_on_flags(
+        self, descriptor: Descriptor, results: Sequence[int], operands: Sequence[int], condition: str
+    ) -> None:
+        """Append a selection that takes the flags of the code before it (`condition` of `template.CONDITIONS`)."""
+        checked = check(descriptor, results, operands, {})
+        self._expand(bind_on_flags(descriptor, condition, opposite(condition)), (*results, *operands), checked)
 
     def assemble(self, text: str, immediates: Mapping[str, object] | None = None) -> None:
         """Append a routine written in template notation with physical registers."""
@@ -182,7 +200,8 @@ class Assembler:
             else:
                 target = immediates.get(step.name, self._label_name(step.name))
                 self._flush()
-                external = step.name if step.kind == "call" and target == step.name else None
+                # Labels private to an expansion are tuples; any other callee may lie outside this code.
+                external = target if step.kind == "call" and isinstance(target, str) else None
                 self._items.append(_Branch(step.kind, target, external))
 
     def _label_name(self, name: str) -> object:

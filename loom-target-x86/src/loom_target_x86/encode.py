@@ -37,12 +37,14 @@ class Encoding:
     `template` produces the whole instruction. Packets that materialise a comparison as 0 or 1 also give the
     part that only sets the flags (`flags`) and the condition under which it holds (`condition`: one of
     `template.CONDITIONS`, or `e&np`, `ne|p` for the two that need the parity flag as well), so that a branch
-    on the result can follow the flags directly.
+    on the result can follow the flags directly. Selections give the part that acts on flags set by an adjacent
+    comparison (`on_flags`, with `{cc}` for the condition and `{ncc}` for its opposite).
     """
 
     template: str
     flags: str | None = None
     condition: str = ""
+    on_flags: str = ""
 
 
 @frozen
@@ -237,6 +239,14 @@ def bind_flags(descriptor: Descriptor) -> tuple[BoundStep, ...]:
     flags = _encoding_of(descriptor).flags
     assert flags is not None
     return _bind_steps(parse_template(flags, frozenset(slots)), slots)
+
+
+@cache
+def bind_on_flags(descriptor: Descriptor, condition: str, opposite: str) -> tuple[BoundStep, ...]:
+    """The part of a selection that acts on flags, for a condition of `template.CONDITIONS`."""
+    slots = _slots(descriptor)
+    text = _encoding_of(descriptor).on_flags.format(cc=condition, ncc=opposite)
+    return _bind_steps(parse_template(text, frozenset(slots)), slots)
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from loom_target_x86 import abi, native_child
+from loom_target_x86.cpu import CPUINFO, read_features
 from loom_target_x86.image import Image, load_image
 from loom_target_x86.inspect import required_features
 from loom_target_x86.invocation import Invocation, dispatch_block, prepare_call, prepare_launch
@@ -56,16 +57,15 @@ _MEANING = {
 }
 
 
-def host_features(cpuinfo: str = "/proc/cpuinfo") -> frozenset[str]:
+def host_features(cpuinfo: str = CPUINFO) -> frozenset[str]:
     """Flags of the host processor. Raises `NativeUnavailable` when they cannot be read."""
     try:
-        with open(cpuinfo, encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("flags"):
-                    return frozenset(line.partition(":")[2].split())
+        features = read_features(cpuinfo)
     except OSError as error:
         raise NativeUnavailable(f"cannot read the processor's features: {error}") from None
-    raise NativeUnavailable(f"{cpuinfo} lists no processor flags")
+    if not features:
+        raise NativeUnavailable(f"{cpuinfo} lists no processor flags")
+    return features
 
 
 def check_host(image: Image, features: frozenset[str] | None = None) -> None:

@@ -49,12 +49,14 @@ TRAITS = frozenset(
         "remat",
         "atomic",
         "terminator",
+        "constant",  # reads memory that nobody writes
+        "call",  # may do anything; takes any number of operands after the declared ones
     }
 )
 
 
 class Row(NamedTuple):
-    """One instruction: spelling, signature, template, traits, schedule class, and how it sets flags."""
+    """One instruction: spelling, signature, template, traits, schedule class, and how it sets or takes flags."""
 
     mnemonic: str
     signature: str
@@ -63,6 +65,7 @@ class Row(NamedTuple):
     schedule: str = "alu"
     flags: str | None = None
     condition: str = ""
+    on_flags: str = ""
 
 
 @cache
@@ -83,13 +86,15 @@ def _effects(traits: str) -> Effects:
     unknown = {word for word in words if word not in TRAITS and not word.startswith("cpu:")}
     if unknown:
         raise ValueError(f"unknown trait {sorted(unknown)[0]!r}")
-    atomic = "atomic" in words
+    call = "call" in words
     # x86 has one address space: every access may touch any memory.
+    reads = {"generic"} if words & {"atomic", "load", "call"} else set()
     return Effects(
-        reads=frozenset({"generic"}) if atomic or "load" in words else frozenset(),
-        writes=frozenset({"generic"}) if atomic or "store" in words else frozenset(),
+        reads=frozenset(reads | {"constant"} if "constant" in words else reads),
+        writes=frozenset({"generic"}) if words & {"atomic", "store", "call"} else frozenset(),
         implicit_reads=("flags",) if "reads-flags" in words else (),
         implicit_writes=("flags",) if "flags" in words else (),
+        side_effects=call,
         terminator="terminator" in words,
     )
 
@@ -110,7 +115,8 @@ def descriptor(row: Row) -> Descriptor:
         features=frozenset(word[4:] for word in words if word.startswith("cpu:")),
         commutative=("lhs", "rhs") if "commutes" in words else None,
         rematerializable="remat" in words,
-        encoding=Encoding(row.template, row.flags, row.condition),
+        encoding=Encoding(row.template, row.flags, row.condition, row.on_flags),
+        variadic_operands="call" in words,
     )
 
 

@@ -110,6 +110,7 @@ def _comparisons(r: int) -> Iterator[Row]:
         f"test_rm32_r32 condition, condition; cmovne_r{r}_rm{r} dst, on_true",
         "flags",
         "select",
+        on_flags=f"cmov{{cc}}_r{r}_rm{r} dst, on_true",
     )
 
 
@@ -162,6 +163,15 @@ def _addresses() -> Iterator[Row]:
     yield Row("lea.symbol", "dst:gpr64 <- ; symbol", "lea_r64_m dst, [=symbol]", "remat", "lea")
 
 
+def _frame() -> Iterator[Row]:
+    """The stack frame: displacements count from rsp as it is in the body of the function."""
+    yield Row("lea.frame", "dst:gpr64 <- ; disp32", "lea_r64_m dst, [%rsp + disp32]", "remat", "lea")
+    yield Row(
+        "frame.load.gpr64", "dst:gpr64 <- ; disp32", "mov_r64_rm64 dst, [%rsp + disp32]", "constant remat", "load"
+    )
+    yield Row("frame.store.gpr64", "<- value:gpr64 ; disp32", "mov_rm64_r64 [%rsp + disp32], value", "store", "store")
+
+
 def load_rows(prefix: str, code: str, cls: str, traits: str = "", register: str = "dst") -> Iterator[Row]:
     """The three addressing forms of a load: base, indexed, and a symbol's address."""
     words = f"load {traits}".strip()
@@ -196,6 +206,8 @@ def _memory() -> Iterator[Row]:
     yield from load_rows("mov", "mov_r32_rm32", "gpr32")
     yield from load_rows("mov", "mov_r64_rm64", "gpr64")
     yield from load_rows("movsxd", "movsxd_r64_rm32", "gpr64")
+    # Writing the 32-bit register clears the upper half.
+    yield from load_rows("movzx32", "mov_r32_rm32", "gpr64", register="dst.d")
     for bits in (8, 16):
         yield from load_rows(f"movzx{bits}", f"movzx_r32_rm{bits}", "gpr32")
         yield from load_rows(f"movsx{bits}", f"movsx_r32_rm{bits}", "gpr32")
@@ -229,6 +241,8 @@ def _atomics(r: int) -> Iterator[Row]:
 
 
 def _control() -> Iterator[Row]:
+    # Where operands and results travel is the calling convention's business; a target adds it before allocation.
+    yield Row("call", "<- ; symbol", "call @symbol", "call flags", "call")
     yield Row("jmp", "<- ; target_block", "jmp @target_block", "terminator", "branch")
     for predicate, cc in INTEGER_PREDICATES.items():
         yield Row(
@@ -248,6 +262,7 @@ def scalar_rows() -> Iterator[Row]:
     yield from _conversions()
     yield from _addresses()
     yield from _memory()
+    yield from _frame()
     yield from _control()
 
 

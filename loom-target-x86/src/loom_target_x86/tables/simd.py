@@ -291,6 +291,7 @@ def _elements(form: _Form) -> Iterator[Row]:
         f"test_rm32_r32 condition, condition; je @.keep; {move} dst, on_true; .keep:",
         "flags",
         "select",
+        on_flags=f"j{{ncc}} @.keep; {move} dst, on_true; .keep:",
     )
 
 
@@ -323,6 +324,25 @@ def _memory(form: _Form) -> Iterator[Row]:
     yield from store_rows(name, f"{code}_xmmm128_xmm", "xmm")
     move = "vex_vmovaps_xmm_xmmm128" if form.vex else "movaps_xmm_xmmm128"
     yield Row(form.name("movaps"), "dst:xmm <- src:xmm", f"{move} dst, src", "", "move")
+    scalars = (("movss", f"{v}movss_xmm_{'m32' if form.vex else 'xmmm32'}"),
+               ("movsd", f"{v}movsd_xmm_{'m64' if form.vex else 'xmmm64'}"))  # fmt: skip
+    for base, load in scalars:
+        yield Row(
+            f"{prefix}{base}.constant.xmm", "dst:xmm <- ; symbol", f"{load} dst, [=symbol]", "constant remat", "load"
+        )
+    # The stack frame, like `frame.load.gpr64`: eight bytes of it, or sixteen.
+    for suffix, load, store in (
+        ("64", scalars[1][1], f"{v}movsd_{'m64' if form.vex else 'xmmm64'}_xmm"),
+        ("128", f"{code}_xmm_xmmm128", f"{code}_xmmm128_xmm"),
+    ):
+        yield Row(
+            f"{prefix}frame.load{suffix}.xmm", "dst:xmm <- ; disp32", f"{load} dst, [%rsp + disp32]",
+            "constant remat", "load",
+        )  # fmt: skip
+        yield Row(
+            f"{prefix}frame.store{suffix}.xmm", "<- value:xmm ; disp32", f"{store} [%rsp + disp32], value",
+            "store", "store",
+        )  # fmt: skip
 
 
 def sse_rows() -> Iterator[Row]:
