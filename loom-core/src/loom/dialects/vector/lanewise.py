@@ -7,7 +7,8 @@ from typing import Final
 from loom.dialects import words as w
 from loom.dialects.scalar import ops as scalar
 from loom.dialects.scalar import verify as scalar_rules
-from loom.dialects.vector import verify as v
+from loom.dialects.vector import verify_lanewise as v
+from loom.dialects.vector.checks import same_shape
 from loom.ir.core import Op, Value
 from loom.spec import constraints as c
 from loom.spec import kinds as k
@@ -83,7 +84,7 @@ class Select(Op):
     " $predicate, $lhs, $rhs : type($lhs) -> type($result)",
     traits=("pure",),
     same_type=(("lhs", "rhs"),),
-    verify=v.same_shape,
+    verify=same_shape,
 )
 class CmpI(Op):
     """Integer comparison of every lane."""
@@ -99,7 +100,7 @@ class CmpI(Op):
     "⟦<$flags>⟧ $predicate, $lhs, $rhs : type($lhs) -> type($result)",
     traits=("pure",),
     same_type=(("lhs", "rhs"),),
-    verify=v.same_shape,
+    verify=same_shape,
 )
 class CmpF(Op):
     """Float comparison of every lane."""
@@ -131,7 +132,7 @@ for _name, _summary in (
         traits=("pure",),
         summary=_summary,
         class_name=f"vector.{_name}",
-        verify=v.same_shape,
+        verify=same_shape,
     )
 
 _CLASSES: Final = {c.INTEGER: INT_VECTOR, c.FLOAT: FLOAT_VECTOR, c.PAYLOAD: c.VECTOR}

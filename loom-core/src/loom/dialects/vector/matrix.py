@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from loom.dialects import words as w
-from loom.dialects.vector import verify as v
+from loom.dialects.vector import verify_memory as v
 from loom.ir.attributes import Predicate
 from loom.ir.core import Op, Value
 from loom.spec import constraints as c
