@@ -356,7 +356,7 @@ def _joined(pieces: list[str]) -> str:
 def _print(out: _Source, names: _Names, element: Element, flat: list[tuple[str, str]]) -> None:
     if isinstance(element, Literal):
         text = element.text
-        if not flat and text[:1] not in ("<", ""):
+        if not flat and text[:1] not in ("<", "(", ""):
             text = text if text.startswith(" ") else " " + text
         flat.append(("text", repr(text)))
     elif isinstance(element, Field):

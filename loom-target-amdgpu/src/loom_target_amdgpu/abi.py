@@ -1,0 +1,187 @@
+"""How a kernel receives its arguments and ids (language reference, part 3, sections 4.9, 6.3 and 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from loom.ir.attributes import Dictionary
+from loom.ir.core import Value
+from loom.ir.diagnostics import Location, fail
+from loom.ir.types import BUFFER, ScalarType, ShapedType, Type
+from loom_target_amdgpu.profiles import Generation, WorkgroupIds
+
+POINTER_SIZE: Final = 8
+KERNARG: Final = "amdgpu.kernarg_segment_ptr"
+DISPATCH: Final = "amdgpu.dispatch_ptr"
+M0: Final = "amdgpu.m0"
+AXES: Final = "xyz"
+# User SGPR pairs in register order, with the name that the kernel descriptor knows.
+USER_PAIRS: Final = ((DISPATCH, "dispatch_ptr"), (KERNARG, "kernarg_segment_ptr"), ("amdgpu.dispatch_id", "dispatch_id"))
+WORKGROUP_ID: Final = "amdgpu.workgroup_id."
+WORKITEM_ID: Final = "amdgpu.workitem_id."
+PACKED: Final = {"amdgpu.workitem_id.packed.xy": 1, "amdgpu.workitem_id.packed.xyz": 2}
+
+# Places in the dispatch packet (HSA "AQL kernel dispatch packet"): sizes in work-items.
+PACKET_WORKGROUP_SIZE: Final = {"x": 4, "y": 6, "z": 8}
+PACKET_GRID_SIZE: Final = {"x": 12, "y": 16, "z": 20}
+
+
+@attrs.frozen
+class Parameter:
+    """One launch parameter in the argument segment: byte ``offset`` and ``size``; a buffer holds an address."""
+
+    index: int
+    name: str | None
+    offset: int
+    size: int
+    is_buffer: bool
+
+
+@attrs.frozen
+class KernargLayout:
+    """The argument segment of a kernel: its parameters in order and its size in bytes."""
+
+    parameters: tuple[Parameter, ...]
+    size: int
+
+    @property
+    def buffers(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if p.is_buffer)
+
+    @property
+    def scalars(self) -> tuple[Parameter, ...]:
+        return tuple(p for p in self.parameters if not p.is_buffer)
+
+
+def layout_of(arguments: Sequence[Value], loc: Location) -> KernargLayout:
+    """The segment of a kernel's launch parameters.
+
+    Raises:
+        LoomError: a parameter of a type that the ABI does not carry.
+    """
+    parameters = []
+    offset = 0
+    for index, argument in enumerate(arguments):
+        size = _size(argument.type, loc)
+        offset = -(-offset // size) * size
+        pointer = argument.type is BUFFER or isinstance(argument.type, ShapedType)
+        parameters.append(Parameter(index, argument.name, offset, size, pointer))
+        offset += size
+    return KernargLayout(tuple(parameters), -(-offset // 8) * 8)
+
+
+def _size(type_: Type, loc: Location) -> int:
+    if type_ is BUFFER or (isinstance(type_, ShapedType) and type_.kind == "view"):
+        return POINTER_SIZE
+    if isinstance(type_, ScalarType):
+        return 8 if type_.width == 64 else 4
+    raise fail("TARGET/033", f"a launch parameter of type {type_} has no place in the kernel ABI", loc, emitter="amdgpu",
+               source_type=type_)
+
+
+def abi_layout(layout: KernargLayout) -> Dictionary:
+    """The dictionary that a Low kernel carries; a key with an empty list is absent."""
+    scalars, buffers = layout.scalars, layout.buffers
+    entries: dict[str, object] = {
+        "constant_count": sum(p.size // 4 for p in scalars),
+        "direct_arg_count": len(scalars),
+        "parameter_count": len(layout.parameters),
+        "resource_count": len(buffers),
+        "uses_kernarg_segment_ptr": bool(layout.parameters),
+    }
+    if scalars:
+        entries["direct_arg_offsets"] = tuple(p.offset for p in scalars)
+        entries["direct_arg_parameter_indices"] = tuple(p.index for p in scalars)
+        entries["direct_arg_sizes"] = tuple(p.size for p in scalars)
+        names = {f"arg{i}": p.name for i, p in enumerate(scalars) if p.name is not None}
+        if names:
+            entries["direct_arg_names"] = Dictionary(names)
+    if buffers:
+        entries["resource_offsets"] = tuple(p.offset for p in buffers)
+        entries["resource_parameter_indices"] = tuple(p.index for p in buffers)
+    return Dictionary(entries)
+
+
+def from_abi_layout(entries: Mapping[str, object], loc: Location) -> KernargLayout:
+    """The segment that an ``abi_layout`` dictionary describes.
+
+    Raises:
+        LoomError: lists that do not fit together.
+    """
+
+    def numbers(key: str, count: int) -> tuple[int, ...]:
+        found = entries.get(key, ())
+        if not isinstance(found, tuple | list) or len(found) != count or not all(isinstance(n, int) for n in found):
+            raise fail("TARGET/049", f"abi_layout: '{key}' must list {count} integers", loc, emitter="amdgpu", field_name=key)
+        return tuple(found)
+
+    def count_of(key: str) -> int:
+        value = entries.get(key, 0)
+        if not isinstance(value, int) or value < 0:
+            raise fail("TARGET/049", f"abi_layout: '{key}' must be a count", loc, emitter="amdgpu", field_name=key)
+        return value
+
+    scalar_count, buffer_count = count_of("direct_arg_count"), count_of("resource_count")
+    names = entries.get("direct_arg_names", {})
+    parameters = []
+    scalars = zip(
+        numbers("direct_arg_parameter_indices", scalar_count), numbers("direct_arg_offsets", scalar_count),
+        numbers("direct_arg_sizes", scalar_count), strict=True,
+    )  # fmt: skip
+    for position, (index, offset, size) in enumerate(scalars):
+        name = names.get(f"arg{position}") if isinstance(names, dict) else None
+        parameters.append(Parameter(index, name, offset, size, False))
+    buffers = zip(numbers("resource_parameter_indices", buffer_count), numbers("resource_offsets", buffer_count), strict=True)
+    for index, offset in buffers:
+        parameters.append(Parameter(index, None, offset, POINTER_SIZE, True))
+    parameters.sort(key=lambda p: p.offset)
+    end = max((p.offset + p.size for p in parameters), default=0)
+    return KernargLayout(tuple(parameters), -(-end // 8) * 8)
+
+
+@attrs.frozen
+class LaunchState:
+    """Where live-ins are, and what the descriptor must enable for them.
+
+    Attributes:
+        units: live-in key -> physical unit of its class; absent for values copied at entry.
+        user_sgprs: enabled user SGPR groups.
+        workgroup_ids: enabled axes.
+        workitem_id_mode: 0 x, 1 x and y, 2 all.
+    """
+
+    units: Mapping[str, int]
+    user_sgprs: tuple[str, ...]
+    workgroup_ids: tuple[bool, bool, bool]
+    workitem_id_mode: int
+
+
+def launch_state(keys: Iterable[str], generation: Generation) -> LaunchState:
+    """The launch state of a kernel that reads these live-ins."""
+    wanted = set(keys)
+    units: dict[str, int] = {}
+    next_unit = 0
+    groups = []
+    for key, name in USER_PAIRS:
+        if key in wanted:
+            units[key] = next_unit
+            next_unit += 2
+            groups.append(name)
+    axes = [WORKGROUP_ID + axis in wanted for axis in AXES]
+    if generation.workgroup_ids is WorkgroupIds.SGPR:
+        for axis, used in zip(AXES, axes, strict=True):
+            if used:
+                units[WORKGROUP_ID + axis] = next_unit
+                next_unit += 1
+    mode = 0
+    for key in wanted:
+        if key in PACKED:
+            mode = max(mode, PACKED[key])
+            units[key] = 0
+    if WORKITEM_ID + "x" in wanted:
+        units[WORKITEM_ID + "x"] = 0
+    units[M0] = 0
+    return LaunchState(units, tuple(groups), (axes[0], axes[1], axes[2]), mode)

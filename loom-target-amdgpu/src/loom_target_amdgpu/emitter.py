@@ -1,0 +1,137 @@
+"""The ``amdgpu-hsaco`` emitter: kernels of a specialized module to one code object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from loom.dialects.kernel import ops as kernel_ops
+from loom.dialects.low import ops as low
+from loom.ir.core import Block, Module, Op, Region
+from loom.ir.diagnostics import fail
+from loom.low.descriptors import DescriptorSet
+from loom.low.machine import MemoryAccess
+from loom.low.schedule import Strategy
+from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
+from loom_target_amdgpu.abi import abi_layout
+from loom_target_amdgpu.descriptors import build
+from loom_target_amdgpu.dialect import Target
+from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
+from loom_target_amdgpu.profiles import Processor, profile
+from loom_target_amdgpu.select.selector import Selector
+from loom_target_amdgpu.targets import facts_of
+
+CONTEXT_SYMBOL: Final = "__loom_target_context_0_0"
+
+
+@attrs.frozen
+class LoweredKernel:
+    """A Low kernel and what selection knows beyond its text."""
+
+    op: low.KernelDef
+    memory: Mapping[Op, MemoryAccess]
+    locks: Mapping[Op, int]
+
+
+def lower_module(request: EmitRequest) -> Module:
+    """The module with target Low in place of the selected kernels."""
+    return _lower(request)[0]
+
+
+def emit_hsaco(request: EmitRequest) -> EmitResult:
+    """Compile the selected kernels into one code object.
+
+    Raises:
+        LoomError: something the target does not support.
+    """
+    module, kernels, processor, descriptor_set = _lower(request)
+    strategy = Strategy(str(request.options.get("schedule", "latency")))
+    check = bool(request.options.get("check", False))
+    compiled = [
+        compile_kernel(k.op, processor, descriptor_set, memory=k.memory, locks=k.locks, strategy=strategy, check=check)
+        for k in kernels
+    ]
+    names = [k.image.name for k in compiled]
+    for kernel, name in zip(kernels, names, strict=True):
+        if names.count(name) > 1:
+            raise fail("TARGET/022", f"two kernels are exported as '{name}'", kernel.op.loc, emitter="amdgpu-hsaco",
+                       function_name=kernel.op.callee, target_name=processor.name, constraint_key="export.unique")
+    data = link(compiled, processor)
+    from loom.text.printer import print_module
+
+    report = {"kernels": {k.image.name: _report(k) for k in compiled}}
+    return EmitResult(Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module))
+
+
+def _report(kernel: CompiledKernel) -> dict[str, object]:
+    return {
+        "instructions": kernel.instruction_count,
+        "code_bytes": len(kernel.image.code),
+        "vgprs": kernel.vgprs,
+        "sgprs": kernel.sgprs,
+        "lds_bytes": kernel.lds_bytes,
+        "scratch_bytes": kernel.scratch_bytes,
+        "spills": kernel.spills,
+        "reloads": kernel.reloads,
+        "moves": kernel.moves,
+        "waits": kernel.waits,
+        "waves_per_simd": kernel.waves,
+        "scope_count": kernel.scopes,
+    }
+
+
+def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, DescriptorSet]:
+    target = request.target
+    if target is None:
+        raise fail("TARGET/026", "an AMD GPU code object needs a target", None, hint="pass --target=amdgpu:<processor>",
+                   emitter="amdgpu-hsaco", function_name="")
+    processor = profile(target.selector)
+    descriptor_set = build(target.contract)
+    originals = list(request.module.ops)
+    module = request.module.clone()
+    copies = dict(zip(originals, module.ops, strict=True))
+    symbols = module.symbols()
+    kernels = []
+    added = False
+    for root in request.roots:
+        op = copies[root]
+        if isinstance(op, low.KernelDef):
+            kernels.append(LoweredKernel(op, {}, {}))
+            continue
+        assert isinstance(op, kernel_ops.Def), op.name
+        witness = op.target
+        if witness is None:
+            witness = CONTEXT_SYMBOL
+            added = added or witness not in symbols
+        kernels.append(_lower_kernel(op, target, processor, descriptor_set, witness, symbols))
+    if added:
+        module.body.append(Target([], [processor.name, CONTEXT_SYMBOL, None], []))
+    return module, kernels, processor, descriptor_set
+
+
+def _lower_kernel(
+    kernel: kernel_ops.Def, target: TargetProfile, processor: Processor, descriptor_set: DescriptorSet, witness: str,
+    symbols: Mapping[str, Op],
+) -> LoweredKernel:  # fmt: skip
+    """Replace a source kernel by its Low."""
+    facts = {**facts_of(processor), **target.facts}
+    lowered = low.KernelDef.build(
+        callee=kernel.callee, retain="retain", contract=target.contract, witness=witness,
+        export_symbol=kernel.export_symbol if kernel.export_symbol != kernel.callee else None, linkage=kernel.linkage, loc=kernel.loc,
+        regions=[Region([Block()])],
+    )  # fmt: skip
+    lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
+    selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
+    selector.run()
+    selector.eliminate_dead_code(lowered.body.blocks)
+    layout = abi_layout(selector.layout)
+    lowered.set_attribute("abi_layout", layout)
+    size = selector.facts.static_workgroup_size
+    if None not in size:
+        for name, value in zip(("size_x", "size_y", "size_z"), size, strict=True):
+            lowered.set_attribute(name, value)
+    lowered.insert_before(kernel)
+    kernel.erase()
+    return LoweredKernel(lowered, selector.emit.memory, selector.locks)

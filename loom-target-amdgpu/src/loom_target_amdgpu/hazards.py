@@ -1,0 +1,243 @@
+"""Hazards that software must avoid: wait states on gfx942, ALU waits on gfx11 and gfx12.
+
+A forward analysis keeps, per kind of producer and register, how long ago it was issued (in wait states on gfx942,
+in vector instructions on gfx11); joins keep the shortest distance. Rules: what the LLVM hazard recognizer does for
+these families, measured with LLVM 19 (and LLVM 24 for the scalar-read rule of gfx12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from loom_target_amdgpu.expand import CodeBlock
+from loom_target_amdgpu.isa.registers import VCC
+from loom_target_amdgpu.isa.tables import AGPR, VGPR
+from loom_target_amdgpu.isa.waits import depctr_immediate
+from loom_target_amdgpu.machine_code import Assembler, Code
+
+Key = tuple[str, int]
+State = dict[Key, int]
+
+_MEMORY_FORMATS: Final = frozenset({"GLOBAL", "SCRATCH", "FLAT", "MUBUF", "MTBUF", "VGLOBAL", "VSCRATCH", "VFLAT", "VBUFFER"})
+_FORGET: Final = 24
+"""Wait states after which no rule looks back."""
+_TRANS_WINDOW: Final = 6
+_READ_LANE: Final = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
+_LANE_SELECT: Final = frozenset({"v_readlane_b32", "v_writelane_b32"})
+
+
+def is_vector(code: Code) -> bool:
+    """Whether the vector ALU executes it."""
+    return code.row.format.startswith(("VOP", "MFMA", "WMMA"))
+
+
+def is_scalar(code: Code) -> bool:
+    """Whether the scalar ALU executes it."""
+    return code.row.format in ("SOP1", "SOP2", "SOPC", "SOPK")
+
+
+def is_matrix(code: Code) -> bool:
+    """Whether it is a matrix instruction."""
+    return code.row.mnemonic.startswith(("v_mfma", "v_smfmac", "v_wmma", "v_swmmac"))
+
+
+def _scalar_units(units: Iterable[int]) -> list[int]:
+    return [unit for unit in units if unit <= VCC + 1]
+
+
+def _vector_units(units: Iterable[int]) -> list[int]:
+    return [unit for unit in units if VGPR <= unit < AGPR + 256]
+
+
+class _Cdna:
+    """gfx942: fixed wait states, filled with ``s_nop``."""
+
+    def __init__(self, assembler: Assembler) -> None:
+        self._asm = assembler
+
+    def before(self, code: Code, state: State) -> list[Code]:
+        missing = max((states - state[key] for key, states in self._needs(code) if key in state), default=0)
+        if missing <= 0:
+            return []
+        self._advance(state, missing)
+        out = []
+        while missing:
+            step = min(8, missing)
+            out.append(self._asm.plain("s_nop", simm16=step - 1))
+            missing -= step
+        return out
+
+    def _needs(self, code: Code) -> Iterable[tuple[Key, int]]:
+        """(producer, wait states) pairs."""
+        row = code.row
+        if is_vector(code):
+            for unit in _scalar_units(code.reads):
+                yield ("vector-scalar", unit), 4 if row.mnemonic in _LANE_SELECT or row.mnemonic.startswith("v_div_fmas") else 2
+            for unit in _vector_units(code.reads):
+                if "trans" not in row.flags:
+                    yield ("trans", unit), 1
+                if row.mnemonic in _READ_LANE:
+                    yield ("vector", unit), 1
+                if row.variant.startswith("dpp") or is_matrix(code):
+                    yield ("vector", unit), 2
+            for unit in _vector_units(code.writes):
+                yield ("wide-store", unit), 2
+        elif row.format in _MEMORY_FORMATS:
+            for unit in _scalar_units(code.reads):
+                yield ("vector-scalar", unit), 5
+        if row.mnemonic.startswith("s_sendmsg"):
+            yield ("m0", 0), 1
+        yield from self._matrix_needs(code)
+
+    def _matrix_needs(self, code: Code) -> Iterable[tuple[Key, int]]:
+        """Results of matrix instructions: the longest of their table's columns, 19 states after a 16-pass one."""
+        if is_matrix(code):
+            for unit in _vector_units((*code.reads, *code.writes)):
+                yield ("matrix", unit), 19
+        elif is_vector(code) or code.row.format in _MEMORY_FORMATS or code.row.format == "DS":
+            for unit in _vector_units((*code.reads, *code.writes)):
+                yield ("matrix", unit), 19
+                yield ("matrix-source", unit), 15
+
+    def after(self, code: Code, state: State) -> None:
+        row = code.row
+        states = int(code.codes["simm16"]) + 1 if row.mnemonic == "s_nop" else 1
+        self._advance(state, states)
+        if is_matrix(code):
+            state.update({("matrix", unit): 0 for unit in _vector_units(code.writes)})
+            state.update({("matrix-source", unit): 0 for unit in _vector_units(code.reads)})
+        elif is_vector(code):
+            state.update({("vector-scalar", unit): 0 for unit in _scalar_units(code.writes)})
+            state.update({("vector", unit): 0 for unit in _vector_units(code.writes)})
+            for unit in _vector_units(code.writes):
+                state.pop(("trans", unit), None)
+                if "trans" in row.flags:
+                    state["trans", unit] = 0
+        elif "store" in row.flags and row.format in _MEMORY_FORMATS:
+            data = [o for o in row.operands if o.name in ("data", "vdata") and o.width_bits > 64]
+            for operand in data:
+                first = code.codes[operand.name]
+                state.update({("wide-store", first + k): 0 for k in range(operand.width_bits // 32)})
+        elif is_scalar(code) and self._asm.names["m0"] in code.writes:
+            state["m0", 0] = 0
+
+    def _advance(self, state: State, states: int) -> None:
+        for key in list(state):
+            state[key] += states
+            if state[key] > _FORGET:
+                del state[key]
+
+
+class _Rdna:
+    """gfx11 and gfx12: explicit ALU waits and independent vector instructions."""
+
+    def __init__(self, assembler: Assembler, trans_use: bool) -> None:
+        self._asm = assembler
+        self._trans_use = trans_use
+        self._scalar_reads = assembler.family == "gfx12"
+
+    def before(self, code: Code, state: State) -> list[Code]:
+        fields: dict[str, int] = {}
+        if is_vector(code) and self._trans_use:
+            if any(("trans", unit) in state for unit in code.reads):
+                fields["va_vdst"] = 0
+        if self._scalar_reads:
+            for unit in _scalar_units(code.reads):
+                if ("vector-scalar", unit) in state:
+                    fields["va_vcc" if unit >= VCC else "va_sdst"] = 0
+                if ("scalar", unit) in state:
+                    fields["sa_sdst"] = 0
+        out = []
+        if fields:
+            mnemonic = "s_wait_alu" if self._asm.family == "gfx12" else "s_waitcnt_depctr"
+            out.append(self._asm.plain(mnemonic, simm16=depctr_immediate(fields)))
+            self._waited(fields, state)
+        if is_matrix(code):
+            sources = [code.codes[o.name] for o in code.row.operands if o.name in ("src0", "src1")]
+            widths = [o.width_bits // 32 for o in code.row.operands if o.name in ("src0", "src1")]
+            units = {first + k for first, width in zip(sources, widths, strict=True) for k in range(width)}
+            if any(("matrix", unit) in state for unit in units):
+                out.append(self._asm.plain("v_nop", format="VOP1"))
+                self._forget(state, "matrix")
+        return out
+
+    def _waited(self, fields: dict[str, int], state: State) -> None:
+        if "va_vdst" in fields:
+            self._forget(state, "trans")
+        if "sa_sdst" in fields:
+            self._forget(state, "scalar")
+        for key in [k for k in state if k[0] == "vector-scalar"]:
+            if ("va_vcc" if key[1] >= VCC else "va_sdst") in fields:
+                del state[key]
+
+    def _forget(self, state: State, kind: str) -> None:
+        for key in [k for k in state if k[0] == kind]:
+            del state[key]
+
+    def after(self, code: Code, state: State) -> None:
+        if is_vector(code):
+            self._forget(state, "matrix")
+            for key in [k for k in state if k[0] == "trans"]:
+                state[key] += 1
+                if state[key] >= _TRANS_WINDOW:
+                    del state[key]
+            for unit in _vector_units(code.writes):
+                state.pop(("trans", unit), None)
+            if self._trans_use and "trans" in code.row.flags:
+                state.update({("trans", unit): 0 for unit in _vector_units(code.writes)})
+            if is_matrix(code):
+                state.update({("matrix", unit): 0 for unit in _vector_units(code.writes)})
+            if self._scalar_reads:
+                state.update({("read", unit & ~1): 0 for unit in _scalar_units(code.reads)})
+                for unit in _scalar_units(code.writes):
+                    state.pop(("scalar", unit), None)
+                    state["vector-scalar", unit] = 0
+        elif self._scalar_reads and is_scalar(code):
+            for unit in _scalar_units(code.writes):
+                state.pop(("vector-scalar", unit), None)
+                if ("read", unit & ~1) in state:
+                    state["scalar", unit] = 0
+
+
+def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, trans_use: bool) -> None:
+    """Insert what the family needs, in place. Memory waits must have been inserted already."""
+    rules = _Cdna(assembler) if assembler.family == "gfx942" else _Rdna(assembler, trans_use)
+    if not blocks:
+        return
+    by_label = {block.label: block for block in blocks}
+    entry: dict[str, State] = {blocks[0].label: {}}
+    work = [blocks[0].label]
+    while work:
+        label = work.pop()
+        state = dict(entry[label])
+        _walk(by_label[label].code, state, rules.before, rules.after)
+        for successor in by_label[label].successors:
+            if successor not in entry:
+                entry[successor] = dict(state)
+                work.append(successor)
+            elif _join(entry[successor], state):
+                work.append(successor)
+    for block in blocks:
+        if block.label in entry:
+            block.code = _walk(block.code, entry[block.label], rules.before, rules.after)
+
+
+def _walk(
+    codes: list[Code], state: State, before: Callable[[Code, State], list[Code]], after: Callable[[Code, State], None],
+) -> list[Code]:  # fmt: skip
+    out: list[Code] = []
+    for code in codes:
+        out += before(code, state)
+        after(code, state)
+        out.append(code)
+    return out
+
+
+def _join(known: State, other: State) -> bool:
+    changed = False
+    for key, distance in other.items():
+        if known.get(key, distance + 1) > distance:
+            known[key] = distance
+            changed = True
+    return changed

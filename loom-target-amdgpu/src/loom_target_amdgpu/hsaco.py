@@ -1,0 +1,172 @@
+"""From a Low kernel to machine code: schedule, allocate, expand, wait, encode, describe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import attrs
+
+from loom.dialects.low import ops as low
+from loom.ir.core import Op
+from loom.ir.diagnostics import fail
+from loom.low.allocate import Allocation, AllocationError, allocate
+from loom.low.check_allocation import check_allocation
+from loom.low.check_schedule import check_schedule
+from loom.low.convert import to_machine
+from loom.low.descriptors import DescriptorSet
+from loom.low.machine import MemoryAccess
+from loom.low.schedule import Strategy, schedule
+from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
+from loom_target_amdgpu.code_object.elf import KernelImage, write_hsaco
+from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
+from loom_target_amdgpu.code_object.metadata import KernelArgument, KernelMetadata
+from loom_target_amdgpu.expand import CodeBlock, Expander
+from loom_target_amdgpu.hazards import insert_hazard_waits
+from loom_target_amdgpu.layout import assemble
+from loom_target_amdgpu.machine_code import Assembler
+from loom_target_amdgpu.materialize import Materialized, materialize
+from loom_target_amdgpu.profiles import Processor, WorkgroupIds, waves_per_simd
+from loom_target_amdgpu.schedule import model
+from loom_target_amdgpu.waits import WaitInserter
+
+DEFAULT_WORKGROUP: Final = 1024
+
+
+@attrs.frozen
+class CompiledKernel:
+    """A kernel's image and the figures a report shows.
+
+    Attributes:
+        image: what the code object writer takes.
+        blocks: the final instructions.
+        vgprs, sgprs: registers used.
+        lds_bytes, scratch_bytes: static workgroup storage and private bytes per work-item.
+        spills, reloads, moves: what the allocator inserted.
+        waits: places where a wait was inserted.
+        waves: resident waves per SIMD that the registers allow.
+        scopes: ordering scopes that the scheduler honoured.
+    """
+
+    image: KernelImage
+    blocks: tuple[CodeBlock, ...]
+    vgprs: int
+    sgprs: int
+    lds_bytes: int
+    scratch_bytes: int
+    spills: int
+    reloads: int
+    moves: int
+    waits: int
+    waves: int
+    scopes: int
+
+    @property
+    def instruction_count(self) -> int:
+        return sum(len(block.code) for block in self.blocks)
+
+
+def compile_kernel(
+    kernel: low.KernelDef,
+    processor: Processor,
+    descriptor_set: DescriptorSet,
+    *,
+    memory: Mapping[Op, MemoryAccess] | None = None,
+    locks: Mapping[Op, int] | None = None,
+    strategy: Strategy = Strategy.LATENCY,
+    check: bool = False,
+) -> CompiledKernel:
+    """Compile one Low kernel whose structured operations have been turned into branches.
+
+    ``memory`` and ``locks`` are what selection knows about addresses and locked sequences; ``check`` proves the
+    schedule and the allocation afterwards, which takes about as long again.
+
+    Raises:
+        LoomError: the kernel needs something the processor does not have.
+    """
+    generation = processor.require_generation()
+    ready = materialize(kernel, descriptor_set, memory or {}, locks or {})
+    keys = {op.key for op in ready.kernel.body.ops() if isinstance(op, low.LiveIn)}
+    state = launch_state(keys, generation)
+    function = to_machine(
+        ready.kernel, descriptor_set, fixed=lambda op: state.units.get(op.key) if isinstance(op, low.LiveIn) else None,
+        memory=ready.memory, locks=ready.locks,
+    )  # fmt: skip
+    before = function.order() if check else {}
+    scopes = schedule(function, model(processor), strategy)
+    if check:
+        check_schedule(before, function)
+    try:
+        allocation = allocate(function)
+    except AllocationError as error:
+        raise fail("TARGET/022", f"register allocation failed: {error.why}", error.loc or kernel.loc, emitter="amdgpu",  # type: ignore[arg-type]
+                   function_name=kernel.callee, target_name=processor.name, constraint_key="registers") from None
+    if check:
+        check_allocation(function, allocation)
+    assembler = Assembler(processor.family, processor.wave, generation.constant_bus)
+    ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
+    expander = Expander(allocation, assembler, ready.private_bytes, ids)
+    blocks = expander.run()
+    waits = WaitInserter(blocks, assembler)
+    waits.run()
+    insert_hazard_waits(blocks, assembler, processor.trans_use_hazard)
+    code = assemble(blocks)
+    image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
+    return CompiledKernel(
+        image=image, blocks=tuple(blocks), vgprs=vgprs, sgprs=sgprs, lds_bytes=ready.lds_bytes, scratch_bytes=scratch,
+        spills=allocation.spills, reloads=allocation.reloads, moves=allocation.moves, waits=waits.inserted,
+        waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs), scopes=scopes,
+    )  # fmt: skip
+
+
+def _image(
+    kernel: low.KernelDef, processor: Processor, ready: Materialized, state: LaunchState, allocation: Allocation,
+    expander: Expander, code: bytes,
+) -> tuple[KernelImage, int, int, int]:  # fmt: skip
+    high = allocation.high_water
+    generation = processor.require_generation()
+    vgprs = max(1, high.get("amdgpu.vgpr", 0) + expander.lane_registers)
+    agprs = high.get("amdgpu.agpr", 0)
+    incoming = 2 * len(state.user_sgprs) + sum(state.workgroup_ids) * (generation.workgroup_ids is WorkgroupIds.SGPR)
+    sgprs = max(high.get("amdgpu.sgpr", 0), incoming)
+    scratch = ready.private_bytes + expander.scratch_bytes
+    resources = KernelResources(
+        wave_size=processor.wave, vgprs=vgprs, sgprs=sgprs, agprs=agprs, lds_bytes=ready.lds_bytes, scratch_bytes=scratch,
+        kernarg_bytes=ready.layout.size, user_sgprs=state.user_sgprs, workgroup_ids=state.workgroup_ids,
+        workitem_id_mode=state.workitem_id_mode,
+    )  # fmt: skip
+    try:
+        descriptor = describe_kernel(processor, resources)
+    except DescriptorError as error:
+        raise fail("TARGET/022", str(error), kernel.loc, emitter="amdgpu", function_name=kernel.callee,
+                   target_name=processor.name, constraint_key="resources") from None
+    size = _workgroup_size(kernel)
+    name = kernel.export_symbol or kernel.callee
+    metadata = KernelMetadata(
+        name=name, symbol=f"{name}.kd", kernarg_segment_size=ready.layout.size, kernarg_segment_align=8,
+        group_segment_fixed_size=ready.lds_bytes, private_segment_fixed_size=scratch, wavefront_size=processor.wave,
+        sgpr_count=sgprs, vgpr_count=vgprs, agpr_count=agprs if generation.agpr_count else None,
+        max_flat_workgroup_size=size[0] * size[1] * size[2] if size is not None else DEFAULT_WORKGROUP,
+        reqd_workgroup_size=size, arguments=tuple(_arguments(ready.layout)),
+    )  # fmt: skip
+    return KernelImage(name, code, descriptor, metadata), vgprs, sgprs, scratch
+
+
+def _workgroup_size(kernel: low.KernelDef) -> tuple[int, int, int] | None:
+    if kernel.size_x is None or kernel.size_y is None or kernel.size_z is None:
+        return None
+    return kernel.size_x, kernel.size_y, kernel.size_z
+
+
+def _arguments(layout: KernargLayout) -> Iterable[KernelArgument]:
+    for parameter in layout.parameters:
+        yield KernelArgument(
+            name=parameter.name or "", offset=parameter.offset, size=parameter.size,
+            value_kind="global_buffer" if parameter.is_buffer else "by_value",
+            address_space="global" if parameter.is_buffer else "",
+        )  # fmt: skip
+
+
+def link(kernels: Iterable[CompiledKernel], processor: Processor) -> bytes:
+    """The code object of several compiled kernels."""
+    return write_hsaco([kernel.image for kernel in kernels], processor)

@@ -1,0 +1,223 @@
+"""Encoded instructions with the physical registers they touch.
+
+Waits and hazards are facts of encoded instructions, whatever they came from: packets of the descriptor set,
+moves, spills or the compiler's own branches. A register unit is the operand code of one 32-bit register
+(``isa.tables``): 0..105 scalar, 256 + n vector, 512 + n accumulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from loom.ir.diagnostics import fail
+from loom.low.descriptors import Descriptor
+from loom_target_amdgpu.descriptors.encoding import Encoding, rows
+from loom_target_amdgpu.isa.encode import EncodingError, encode
+from loom_target_amdgpu.isa.fields import fixed_code
+from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC, inline_code, registers
+from loom_target_amdgpu.isa.tables import LITERAL, VGPR, Row, family_table
+from loom_target_amdgpu.isa.waits import waitcnt_immediate
+
+_CONSTANT_KINDS: Final = frozenset({"ssrc", "vsrc", "vgpr_or_const", "agpr_or_const", "inline_int"})
+_ALL_ONES_CODE: Final = 193
+_FLOAT_TOKENS: Final = {
+    "f32_0_0": 128, "f32_0_5": 240, "f32_n0_5": 241, "f32_1_0": 242, "f32_n1_0": 243, "f32_2_0": 244, "f32_n2_0": 245,
+    "f32_4_0": 246, "f32_n4_0": 247, "f32_inv_2pi": 248,
+}  # fmt: skip
+
+
+class Code:
+    """One encoded instruction.
+
+    Attributes:
+        row: its table row.
+        codes: operand codes by field name.
+        data: its bytes; a branch has them once its distance is known.
+        reads, writes: register units.
+        target: label of the block a branch goes to, or None.
+        drains: for an authored wait or a barrier: what it waits for (see ``waits``).
+        loc: source location.
+    """
+
+    __slots__ = ("codes", "data", "drains", "loc", "reads", "row", "target", "writes")
+
+    def __init__(
+        self, row: Row, codes: Mapping[str, int], data: bytes, wave: int, loc: object = None, target: str | None = None,
+    ) -> None:  # fmt: skip
+        self.row = row
+        self.codes = codes
+        self.data = data
+        self.target = target
+        self.loc = loc
+        self.drains: Mapping[str, int] | None = None
+        self.reads, self.writes = _units(row, codes, wave)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"Code({self.row.mnemonic} {dict(self.codes)})"
+
+
+@cache
+def _implicit(names: tuple[str, ...], family: str) -> tuple[int, ...]:
+    table = {"vcc": (VCC, VCC + 1), "exec": (EXEC, EXEC + 1), "scc": (SCC,), "m0": (registers(family).codes["m0"],)}
+    return tuple(unit for name in names for unit in table.get(name, ()))
+
+
+def _units(row: Row, codes: Mapping[str, int], wave: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    reads = list(_implicit(row.implicit_reads, row.family))
+    writes = list(_implicit(row.implicit_writes, row.family))
+    null = registers(row.family).null
+    for operand in row.operands:
+        code = codes[operand.name] if operand.ranges else fixed_code(row.family, operand)
+        if code < 0 or code == null or (128 <= code <= LITERAL and code != SCC) or operand.kind in _PLAIN:
+            continue
+        if operand.width_bits == 1:
+            count = wave // 32
+        else:
+            count = max(1, operand.width_bits // 32) if operand.ranges else 2 if code in (VCC, EXEC) else 1
+        units = range(code, code + count)
+        if operand.direction != "out":
+            reads.extend(units)
+        if operand.direction != "in":
+            writes.extend(units)
+    return tuple(reads), tuple(writes)
+
+
+_PLAIN: Final = frozenset({"imm", "imm16", "simm16", "branch16", "hwreg16", "offset", "lit32", "lit16"})
+
+
+class Assembler:
+    """Encodes instructions of one processor family and wave size."""
+
+    def __init__(self, family: str, wave: int, constant_bus: int) -> None:
+        self.family = family
+        self.wave = wave
+        self.constant_bus = constant_bus
+        self.table = family_table(family)
+        self.names = registers(family).codes
+
+    def plain(
+        self, mnemonic: str, loc: object = None, *, form: str | None = None, format: str | None = None,
+        modifiers: Mapping[str, int] | None = None, target: str | None = None, literal: int | None = None, **codes: int,
+    ) -> Code:  # fmt: skip
+        """An instruction the compiler itself adds, by table mnemonic and operand codes."""
+        row = self.table.find(mnemonic, format, form, wave=self.wave)
+        data = encode(row, codes, modifiers or {}, literal)
+        return Code(row, codes, data, self.wave, loc, target)
+
+    def packet(
+        self, descriptor: Descriptor, results: Sequence[int], operands: Sequence[int], immediates: Mapping[str, object],
+        loc: object,
+    ) -> Code:  # fmt: skip
+        """Encode a packet whose registers are known.
+
+        Raises:
+            LoomError: the registers or immediates do not fit the instruction (authored code only).
+        """
+        encoding = descriptor.encoding
+        assert isinstance(encoding, Encoding)
+        problem = ""
+        for row in rows(encoding, self.family, self.wave):
+            try:
+                codes, modifiers, literal = self._fields(row, encoding, results, operands, immediates)
+                data = encode(row, codes, modifiers, literal)
+            except EncodingError as error:
+                problem = str(error)
+                continue
+            problem = self._bus_problem(row, codes)
+            if problem:
+                continue
+            code = Code(row, codes, data, self.wave, loc)
+            code.drains = _drains(descriptor, immediates)
+            return code
+        raise fail("TARGET/047", f"'{descriptor.mnemonic}' cannot be encoded: {problem}", loc,  # type: ignore[arg-type]  # packets carry locations
+                   emitter="amdgpu", opcode=descriptor.mnemonic, immediate_name=problem)
+
+    def _fields(
+        self, row: Row, encoding: Encoding, results: Sequence[int], operands: Sequence[int], immediates: Mapping[str, object],
+    ) -> tuple[dict[str, int], dict[str, int], int | None]:  # fmt: skip
+        codes: dict[str, int] = {}
+        literal: int | None = None
+        fields = [operand for operand in row.operands if operand.ranges]
+        for field, source in zip(fields, encoding.sources, strict=True):
+            constant = field.kind in _CONSTANT_KINDS
+            if source.result is not None:
+                codes[field.name] = results[source.result]
+            elif source.operand is not None:
+                codes[field.name] = operands[source.operand]
+            elif source.immediate is not None:
+                value = immediates[source.immediate]
+                if isinstance(value, str):
+                    if value not in _FLOAT_TOKENS or not constant:
+                        raise EncodingError(f"unknown constant '{value}'")
+                    codes[field.name] = _FLOAT_TOKENS[value]
+                    continue
+                number = _bits(value)
+                if not constant:
+                    codes[field.name] = number
+                    continue
+                inline = inline_code(number, field.const_type or "i32")
+                codes[field.name] = LITERAL if inline is None else inline
+                if inline is None:
+                    if literal is not None and literal != number:
+                        raise EncodingError("two different literals")
+                    literal = number
+            else:
+                assert source.code is not None
+                codes[field.name] = self._named(row, source.code, constant, immediates)
+        modifiers = dict(encoding.modifiers)
+        for name in encoding.named:
+            value = immediates[name]
+            assert isinstance(value, int)
+            if value:
+                modifiers[name] = value
+        return codes, modifiers, literal
+
+    def _named(self, row: Row, name: str, constant: bool, immediates: Mapping[str, object]) -> int:
+        if name == "all":
+            return _ALL_ONES_CODE if constant else 0xFFFF
+        if name == "waitcnt":
+            counts = {key: value for key, value in immediates.items() if isinstance(value, int)}
+            return waitcnt_immediate(row.family, counts)
+        return self.names[name]
+
+    def _bus_problem(self, row: Row, codes: Mapping[str, int]) -> str:
+        """Why a vector instruction reads too many scalar values; empty if it does not."""
+        if not row.format.startswith("VOP"):
+            return ""
+        scalars = {
+            codes[o.name] for o in row.operands
+            if o.ranges and o.direction != "out" and codes[o.name] < VGPR and not 128 <= codes[o.name] < LITERAL and o.kind not in _PLAIN
+        }  # fmt: skip
+        if "vcc" in row.implicit_reads:
+            scalars.add(VCC)
+        limit = self.constant_bus
+        return f"{len(scalars)} scalar values, the limit is {limit}" if len(scalars) > limit else ""
+
+
+def _bits(value: object) -> int:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):
+        import struct
+
+        return int.from_bytes(struct.pack("<f", value), "little")
+    raise EncodingError(f"'{value}' is no number")
+
+
+_DRAINING: Final = frozenset({"vmcnt", "lgkmcnt", "vscnt", "loadcnt", "storecnt", "dscnt", "kmcnt"})
+
+
+def _drains(descriptor: Descriptor, immediates: Mapping[str, object]) -> Mapping[str, int] | None:
+    """What an authored wait instruction waits for."""
+    if descriptor.schedule_class != "wait":
+        return None
+    return {name: value for name, value in immediates.items() if name in _DRAINING and isinstance(value, int)}

@@ -1,0 +1,1 @@
+"""Instruction selection: from source operations to Low, one file per source dialect."""

@@ -1,0 +1,391 @@
+"""Selection of buffers, views and single-element accesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from loom.dialects.low import ops as low
+from loom.ir.core import Op, Value
+from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
+from loom.low.machine import MemoryAccess
+from loom.text.directives import index_entries
+from loom_target_amdgpu.select.addressing import access_of, global_address, immediate_range, local_address
+from loom_target_amdgpu.select.compare import compare_words
+from loom_target_amdgpu.select.linear import plus, times
+from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, View, Word
+
+
+
+# -- roots -----------------------------------------------------------------------------------------------------------
+
+
+def collect_writes(kernel: Op) -> set[str]:
+    """Keys of the kernel parameters that the body may write; ``*`` when anything may be written."""
+    written: set[str] = set()
+    for op in kernel.regions[-1].ops():
+        for inner in op.walk():
+            traits = inner.spec.traits
+            if "writes" in traits or "atomic" in traits or inner.name.startswith(("view.atomic", "vector.atomic")):
+                for operand in inner.operands:
+                    if operand.type is BUFFER or (isinstance(operand.type, ShapedType) and operand.type.kind == "view"):
+                        written.add(_parameter_key(kernel, operand))
+            elif inner.name in ("low.invoke", "func.call") or (
+                "unknown_effects" in traits and "fence" not in traits and not inner.regions
+            ):
+                written.add("*")
+    return written
+
+
+def _parameter_key(kernel: Op, value: Value) -> str:
+    """The parameter a view or buffer comes from; ``*`` if that is not known."""
+    args = kernel.regions[-1].entry.args
+    while True:
+        op = value.defining_op
+        if op is None:
+            return f"arg{value.index}" if value.owner is kernel.regions[-1].entry and value in args else "*"
+        if "allocates" in op.spec.traits:
+            return "local"
+        if op.name in _IDENTITIES:
+            value = op.operands[value.index]
+        elif op.name in _FIRST_OPERAND:
+            value = op.operands[0]
+        else:
+            return "*"
+
+
+_IDENTITIES: Final = frozenset({"buffer.assume.alignment", "buffer.assume.noalias", "buffer.assume.memory_space"})
+_FIRST_OPERAND: Final = frozenset({"buffer.view", "view.subview", "view.refine", "buffer.assume.same_root"})
+
+
+def _noalias(s: Selector, op: Any) -> None:
+    """The roots become disjoint; one that nobody writes, directly or through another name, is invariant."""
+    # Promises of two operations say nothing about each other: the first one is what the scheduler uses.
+    promised = {root.key for root in map(s.get, op.inputs) if isinstance(root, Root)}
+    if not any(key.startswith("arg") for key in s.disjoint):
+        s.disjoint |= promised
+    for source, result in zip(op.inputs, op.results, strict=True):
+        root = s.get(source)
+        assert isinstance(root, Root)
+        quiet = root.space == "global" and not ({root.key, "*"} & s.written) and s.written - {"local"} <= promised
+        s.set(result, attrs.evolve(root, invariant=root.invariant or quiet))
+
+
+def _identity(s: Selector, op: Any) -> None:
+    inputs = op.inputs if hasattr(op, "inputs") else [op.input]
+    for source, result in zip(inputs, op.results, strict=True):
+        s.set(result, s.get(source))
+
+
+def _alignment(s: Selector, op: Any) -> None:
+    for source, result in zip(op.inputs, op.results, strict=True):
+        root = s.get(source)
+        assert isinstance(root, Root)
+        s.set(result, attrs.evolve(root, alignment=max(root.alignment, op.minimum_alignment)))
+
+
+def _same_root(s: Selector, op: Any) -> None:
+    s.set(op.result, s.get(op.input))
+
+
+def _alloca(s: Selector, op: Any) -> None:
+    size = s.facts.exact(op.byte_size)
+    if size is None:
+        raise s.unsupported(op, "the size of the storage is not known at compile time")
+    space = str(op.space)
+    if space not in ("workgroup", "private"):
+        raise s.unsupported(op, f"storage in the {space} space cannot be reserved on {s.processor.name}")
+    reserve = low.StorageReserve([], [_facts(op.alignment, size)], [StorageType("workgroup" if space == "workgroup" else "private")])
+    s.emit.builder.add(reserve)
+    used = s.storage[space]
+    offset = -(-used // op.alignment) * op.alignment
+    s.storage[space] = offset + size
+    key = f"{space}{offset}"
+    s.disjoint.add(key)
+    s.set(op.result, Root(space, None, offset, key, alignment=op.alignment))
+
+
+def _facts(alignment: int, size: int) -> Any:
+    from loom.ir.attributes import Dictionary
+
+    return Dictionary({"byte_alignment": alignment, "byte_length": size})
+
+
+# -- views -----------------------------------------------------------------------------------------------------------
+
+
+def _view(s: Selector, op: Any) -> None:
+    root = s.get(op.source)
+    assert isinstance(root, Root)
+    s.set(op.result, View(root, s.linear.of(op.byte_offset), op.result.type))
+
+
+def _subview(s: Selector, op: Any) -> None:
+    view = s.get(op.source)
+    assert isinstance(view, View)
+    indices = list(index_entries(op.indices, op.static_indices))
+    offset = plus(view.offset, element_offset(s, op, view, indices))
+    s.set(op.result, View(view.root, offset, op.result.type))
+
+
+def _refine(s: Selector, op: Any) -> None:
+    view = s.get(op.source)
+    assert isinstance(view, View)
+    s.set(op.result, View(view.root, view.offset, op.result.type))
+
+
+def strides(s: Selector, op: Op, type_: ShapedType) -> list[int | tuple[Value, ...]]:
+    """Element strides of a view: numbers, or products of extents that are only known at run time."""
+    encoding = type_.encoding
+    if encoding is None:
+        found: list[int | tuple[Value, ...]] = []
+        constant, symbols = 1, ()
+        for dim in reversed(type_.dims):
+            found.append((*symbols, constant) if symbols else constant)  # type: ignore[arg-type]  # mixed products below
+            if isinstance(dim, int):
+                constant *= dim
+            else:
+                exact = s.facts.exact(dim)
+                if exact is not None:
+                    constant *= exact
+                else:
+                    symbols = (*symbols, dim)  # type: ignore[assignment]
+        found.reverse()
+        return found
+    values = s.layout_strides(op, type_)
+    return [v if isinstance(v, int) else (v,) for v in values]
+
+
+def element_offset(s: Selector, op: Op, view: View, indices: Sequence[int | Value]) -> Linear:
+    """Byte position of an element relative to the view's first one."""
+    size = view.type.element.byte_size
+    total = Linear(0)
+    for index, stride in zip(indices, strides(s, op, view.type), strict=True):
+        total = plus(total, _stride_product(s, index, stride), size)
+    return total
+
+
+def _stride_product(s: Selector, index: int | Value, stride: Any) -> Linear:
+    if isinstance(stride, int):
+        return Linear(index * stride) if isinstance(index, int) else times(s.linear.of(index), stride)
+    factor = 1
+    symbols: list[Value] = []
+    for part in stride:
+        if isinstance(part, int):
+            factor *= part
+        else:
+            symbols.append(part)
+    if isinstance(index, int):
+        factor *= index
+    elif (exact := s.facts.exact(index)) is not None:
+        factor *= exact
+    else:
+        symbols.append(index)
+    if factor == 0:
+        return Linear(0)
+    if len(symbols) == 1:
+        return times(s.linear.of(symbols[0]), factor)
+    if len(symbols) == 2:
+        return times(s.linear.product(symbols[1], symbols[0]), factor)
+    return times(s.product_of(symbols), factor)
+
+
+# -- single elements -------------------------------------------------------------------------------------------------
+
+# Bits of an element -> suffixes of the global, scratch and LDS load (zero-extending where narrow) and store.
+_LOADS: Final = {8: ("u8", "ds_read_u8"), 16: ("u16", "ds_read_u16"), 32: ("b32", "ds_read_b32"), 64: ("b64", "ds_read_b64")}
+_STORES: Final = {8: ("b8", "ds_write_b8"), 16: ("b16", "ds_write_b16"), 32: ("b32", "ds_write_b32"), 64: ("b64", "ds_write_b64")}
+_WIDE: Final = {1: "b32", 2: "b64", 3: "b96", 4: "b128"}
+
+
+def storage_bits(type_: ScalarType) -> int:
+    """Bits that one element takes in memory."""
+    return 8 * type_.byte_size
+
+
+def cache_policy(s: Selector, op: Any) -> dict[str, int]:
+    """Cache fields of an access (language reference, part 3, section 6.8)."""
+    scope, temporal = getattr(op, "cache_scope", None), getattr(op, "cache_temporal", None)
+    temporal = temporal or "regular"
+    scope = scope or "device"
+    family = s.processor.family
+    if temporal == "regular" and scope == "device":
+        return {}
+    if family == "gfx942" and scope == "device" and temporal == "non_temporal":
+        return {"nt": 1}
+    if family == "gfx12" and temporal in _TEMPORAL and scope in _SCOPES:
+        policy = {"th": _TEMPORAL[temporal], "scope": _SCOPES[scope]}
+        return {name: value for name, value in policy.items() if value}
+    from loom.ir.diagnostics import fail
+
+    raise fail("AMDGPU/024", f"{s.processor.name} has no cache policy for {temporal} accesses at {scope} scope", op.loc,
+               emitter="source-to-low", op_name=op.name, constraint_key="cache_policy", memory_space="global",
+               cache_scope=scope, cache_temporal=temporal, descriptor_set_key=s.descriptor_set.key)
+
+
+_TEMPORAL: Final = {"regular": 0, "non_temporal": 1, "high_temporal": 2, "last_use": 3, "writeback": 3, "bypass": 3,
+                    "non_temporal_regular": 4, "regular_non_temporal": 5, "non_temporal_high_temporal": 6,
+                    "non_temporal_writeback": 7}  # fmt: skip
+_SCOPES: Final = {"workgroup": 0, "subgroup": 0, "invocation": 0, "device": 0, "system": 3}
+
+
+def global_mnemonic(s: Selector, kind: str, key_suffix: str) -> str:
+    """The mnemonic of a global access by descriptor key (``global_load_b32``, with ``_saddr`` or not)."""
+    return s.descriptor_set.by_key[f"amdgpu.global_{kind}_{key_suffix}"].mnemonic
+
+
+def load_words(s: Selector, op: Op, root: Root, form: Linear, bits: int, name: str | None = None) -> tuple[Word, ...]:
+    """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root."""
+    emit = s.emit
+    access = access_of(s, root, form, bits // 8)
+    suffix = _LOADS[bits][0] if bits in _LOADS else _WIDE[bits // 32]
+    if root.space == "workgroup":
+        register, immediate = local_address(s, root, form)
+        mnemonic = _LOADS[bits][1] if bits in _LOADS else f"ds_read_{suffix}"
+        loaded = emit.packet(mnemonic, emit.register(register, False), offset=immediate, access=access, name=name)[0]
+        return emit.words(loaded)
+    if root.space == "private":
+        return emit.words(_private(s, f"load_{suffix}", root, form, (), access, name))
+    address = global_address(s, root, form, op, bits // 8)
+    if address.uniform and root.invariant and bits >= 32 and bits != 96 and _aligned(s, root, form):
+        count = bits // 32
+        mnemonic = f"s_load_dword{'' if count == 1 else f'x{count}'}_offset_only"
+        assert address.saddr is not None
+        return emit.words(emit.packet(mnemonic, address.saddr, offset=address.immediate, access=access, name=name)[0])
+    policy = cache_policy(s, op)
+    if address.saddr is not None:
+        mnemonic = global_mnemonic(s, "load", suffix + "_saddr")
+        offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
+        operands = [offset, address.saddr, *s.m0_operand(mnemonic)]
+    else:
+        assert address.vaddr is not None
+        mnemonic = global_mnemonic(s, "load", suffix)
+        operands = [address.vaddr]
+    loaded = emit.packet(mnemonic, *operands, offset=address.immediate, access=access, name=name, **policy)[0]
+    return emit.words(loaded)
+
+
+def _aligned(s: Selector, root: Root, form: Linear) -> bool:
+    """Whether a uniform position is known to be a multiple of four (scalar loads ignore the low bits)."""
+    if root.alignment % 4 or form.constant % 4:
+        return False
+    return all((scale * s.linear.leaf_facts(leaf, None).divisor) % 4 == 0 for leaf, scale in form.terms)
+
+
+def store_words(s: Selector, op: Op, root: Root, form: Linear, words: tuple[Word, ...], bits: int) -> None:
+    """Store ``bits`` from words at a position of a root."""
+    emit = s.emit
+    access = access_of(s, root, form, bits // 8)
+    value = emit.tuple_of(words, False)
+    suffix = _STORES[bits][0] if bits in _STORES else _WIDE[bits // 32]
+    if root.space == "workgroup":
+        register, immediate = local_address(s, root, form)
+        mnemonic = _STORES[bits][1] if bits in _STORES else f"ds_write_{suffix}"
+        emit.packet(mnemonic, emit.register(register, False), value, offset=immediate, access=access)
+        return
+    if root.space == "private":
+        _private(s, f"store_{suffix}", root, form, (value,), access, None)
+        return
+    address = global_address(s, root, form, op, bits // 8)
+    policy = cache_policy(s, op)
+    if address.saddr is not None:
+        mnemonic = global_mnemonic(s, "store", suffix + "_saddr")
+        offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
+        emit.packet(mnemonic, offset, value, address.saddr, *s.m0_operand(mnemonic), offset=address.immediate, access=access,
+                    **policy)
+        return
+    assert address.vaddr is not None
+    emit.packet(global_mnemonic(s, "store", suffix), address.vaddr, value, offset=address.immediate, access=access, **policy)
+
+
+def _private(
+    s: Selector, kind: str, root: Root, form: Linear, values: tuple[Value, ...], access: MemoryAccess, name: str | None
+) -> Value:
+    """A scratch access: constant positions need no register."""
+    emit = s.emit
+    _, high = immediate_range(s)
+    register, immediate = local_address(s, root, form, high - 16)
+    if isinstance(register, int) and register + immediate <= high - 16:
+        mnemonic = s.descriptor_set.by_key[f"amdgpu.scratch_{kind}_offset_only"].mnemonic
+        found = emit.packet(mnemonic, *values, offset=register + immediate, access=access, name=name)
+    else:
+        mnemonic = s.descriptor_set.by_key[f"amdgpu.scratch_{kind}_vaddr"].mnemonic
+        found = emit.packet(mnemonic, emit.register(register, False), *values, offset=immediate, access=access, name=name)
+    return found[0] if found else values[0]
+
+
+def position(s: Selector, op: Any, view_value: Value) -> tuple[View, Linear]:
+    """The view and byte position that an access names."""
+    view = s.get(view_value)
+    assert isinstance(view, View)
+    indices = list(index_entries(op.indices, op.static_indices))
+    return view, plus(view.offset, element_offset(s, op, view, indices))
+
+
+def _check_flags(s: Selector, op: Any) -> None:
+    if "volatile" in (getattr(op, "flags", None) or ()):
+        raise s.unsupported(op, f"volatile accesses are not supported on {s.processor.name}")
+
+
+def from_memory(s: Selector, type_: ScalarType, words: tuple[Word, ...], result: Value) -> Any:
+    """An element as it was read: flags become conditions, addresses get their shape."""
+    if type_ is I1:
+        return compare_words(s, "ne", (s.arith.binary("and", words[0], 1),), (0,))
+    if type_.text in ("index", "offset"):
+        return s.address(result, words)
+    return Number(words)
+
+
+def _load(s: Selector, op: Any) -> None:
+    _check_flags(s, op)
+    view, form = position(s, op, op.source)
+    type_ = op.result.type
+    words = load_words(s, op, view.root, form, storage_bits(view.type.element), op.result.name)
+    s.set(op.result, from_memory(s, type_, words, op.result))
+
+
+def to_memory(s: Selector, value: Value) -> tuple[Word, ...]:
+    """The words that a store writes."""
+    number = s.number(value)
+    assert isinstance(value.type, ScalarType)
+    if storage_bits(value.type) == 64 and len(number.words) == 1:
+        return s.extend(number)
+    return number.words
+
+
+def _store(s: Selector, op: Any) -> None:
+    _check_flags(s, op)
+    view, form = position(s, op, op.target)
+    store_words(s, op, view.root, form, to_memory(s, op.value), storage_bits(view.type.element))
+
+
+def _pack(s: Selector, op: Any) -> None:
+    """Static sizes only: offsets of ranges that live together, after their total."""
+    sizes = [s.facts.exact(v) for v in op.sizes]
+    if any(size is None for size in sizes):
+        raise s.unsupported(op, "the sizes of packed ranges must be known at compile time")
+    offset = 0
+    offsets = []
+    for size, alignment in zip(sizes, op.alignments, strict=True):
+        assert size is not None
+        offset = -(-offset // alignment) * alignment
+        offsets.append(offset)
+        offset += size
+    widest = max(op.alignments, default=1)
+    total = -(-offset // widest) * widest
+    for result, value in zip(op.results, [total, *offsets], strict=True):
+        s.set(result, Number((value & MASK32,) if value <= MASK32 else (value & MASK32, value >> 32)))
+
+
+def _length(s: Selector, op: Any) -> None:
+    raise s.unsupported(op, "the length of a buffer is not part of the kernel's arguments; pass it as a launch argument")
+
+
+RULES: Final[dict[str, Rule]] = {
+    "buffer.assume.noalias": _noalias, "buffer.assume.alignment": _alignment, "buffer.assume.memory_space": _identity,
+    "buffer.assume.same_root": _same_root, "buffer.alloca": _alloca, "buffer.view": _view, "buffer.pack": _pack,
+    "buffer.length": _length, "view.subview": _subview, "view.refine": _refine, "view.load": _load, "view.store": _store,
+}  # fmt: skip

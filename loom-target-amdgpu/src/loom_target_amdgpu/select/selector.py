@@ -1,0 +1,401 @@
+"""Selection of one kernel: live-ins, arguments, and the walk over its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from loom.dialects.low import ops as low
+from loom.facts.analysis import FunctionFacts
+from loom.facts.integers import IntegerFacts
+from loom.ir.core import Block, Op, Region, Value
+from loom.ir.diagnostics import LoomError, fail
+from loom.ir.types import ADDRESSES, BUFFER, I1, RegType, ScalarType, ShapedType
+from loom.low.descriptors import DescriptorSet
+from loom.low.machine import MemoryAccess
+from loom_target_amdgpu import abi
+from loom_target_amdgpu.profiles import Processor
+from loom_target_amdgpu.select.arith import Arith
+from loom_target_amdgpu.select.emit import Emit
+from loom_target_amdgpu.select.linear import Computed, Coordinate, Decomposer, Leaf, Product
+from loom_target_amdgpu.select.values import (
+    S1,
+    S2,
+    V1,
+    Condition,
+    Linear,
+    Mask,
+    Number,
+    Root,
+    ScalarTest,
+    Selected,
+    Vector,
+    View,
+    Word,
+    constant,
+    is_scalar,
+)
+
+Rule = Callable[["Selector", Op], None]
+UNSIGNED32: Final = (0, (1 << 32) - 1)
+SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
+_MODULES: Final = ("scalar", "scalar_float", "index", "control", "memory", "kernel")
+_AXES: Final = "xyz"
+
+
+def rules() -> Mapping[str, Rule]:
+    """Selection rules of every source dialect by op name."""
+    import importlib
+
+    table: dict[str, Rule] = {}
+    for name in _MODULES:
+        module = importlib.import_module(f"loom_target_amdgpu.select.{name}")
+        table.update(module.RULES)
+    return table
+
+
+class Selector:
+    """Selects one kernel into the entry region of a Low kernel."""
+
+    def __init__(
+        self, kernel: Op, processor: Processor, target_facts: Mapping[str, object], descriptor_set: DescriptorSet,
+        region: Region, symbols: Mapping[str, Op],
+    ) -> None:  # fmt: skip
+        self.kernel = kernel
+        self.processor = processor
+        self.generation = processor.require_generation()
+        self.wave = processor.wave
+        self.facts = FunctionFacts(kernel, target_facts)
+        self.emit = Emit(descriptor_set, region, self.generation.constant_bus)
+        self.arith = Arith(self.emit)
+        self.linear = Decomposer(self)
+        self.symbols = symbols
+        self.descriptor_set = descriptor_set
+        self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
+        self.written: set[str] = set()
+        self.locks: dict[Op, int] = {}
+        self.disjoint: set[str] = set()
+        self.storage = {"workgroup": 0, "private": 0}
+        self._values: dict[Value, Selected] = {}
+        self._computed: dict[Computed, Number] = {}
+        self._live_ins: dict[str, Value] = {}
+        self._rules = rules()
+        self._static_size = self.facts.static_workgroup_size
+
+    # -- the whole kernel ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Select the kernel.
+
+        Raises:
+            LoomError: an operation or type that the target does not support.
+        """
+        from loom_target_amdgpu.select.memory import collect_writes
+
+        body = self.kernel.regions[-1]
+        self.written = collect_writes(self.kernel)
+        self._entry()
+        if len(body.blocks) > 1:
+            from loom_target_amdgpu.select.control import select_cfg
+
+            select_cfg(self, body)
+        else:
+            self.block(body.entry)
+
+    def block(self, block: Block) -> Op | None:
+        """Select the operations of a block; returns its terminator, which the caller handles (a return is done)."""
+        for op in block:
+            self.emit.at(op.loc)
+            if "terminator" in op.spec.traits:
+                if "return" in op.spec.traits:
+                    self.emit.builder.ret()
+                return op
+            self.op(op)
+        return None
+
+    def op(self, op: Op) -> None:
+        """Select one operation."""
+        rule = self._rules.get(op.name)
+        if rule is None:
+            raise self.unsupported(op, f"'{op.name}' is not supported on {self.processor.name}")
+        rule(self, op)
+
+    def unsupported(self, op: Op, message: str, **params: object) -> LoomError:
+        """The diagnostic for something the target does not do."""
+        return fail("TARGET/001", message, op.loc, emitter="source-to-low", op_name=op.name, target_name=self.processor.name, **params)
+
+    # -- entry ---------------------------------------------------------------------------------------------------
+
+    def _entry(self) -> None:
+        """Live-ins, then the arguments that are used."""
+        self.emit.at(self.kernel.loc)
+        names = self._coordinate_names()
+        needs_packet = self._needs_dispatch_packet()
+        if needs_packet:
+            self._live(abi.DISPATCH, S2, "dispatch")
+        arguments = [a for a in self.kernel.regions[-1].entry.args if a.is_used or a.dependents]
+        if arguments:
+            self._live(abi.KERNARG, S2, "kernarg")
+        for axis in _AXES:
+            if f"workgroup.{axis}" in names:
+                self._live(abi.WORKGROUP_ID + axis, S1, names[f"workgroup.{axis}"])
+        used = [axis for axis in _AXES if f"workitem.{axis}" in names]
+        if used == ["x"]:
+            self._live(abi.WORKITEM_ID + "x", V1, names["workitem.x"])
+        elif used:
+            self._live("amdgpu.workitem_id.packed." + ("xyz" if "z" in used else "xy"), V1, "workitem")
+        if self.descriptor_set.key.startswith("amdgpu.cdna"):
+            self._live(abi.M0, RegType("amdgpu.m0"), "m0")
+        self._load_arguments(arguments)
+
+    def _live(self, key: str, type_: RegType, name: str | None) -> None:
+        self._live_ins[key] = self.emit.define(self.emit.builder.live_in(key, type_, name))
+
+    def _coordinate_names(self) -> dict[str, str | None]:
+        """Coordinates the kernel reads -> a name for the register."""
+        from loom_target_amdgpu.select.kernel import COORDINATES_OF
+
+        names: dict[str, str | None] = {}
+        for op in self.kernel.regions[-1].ops():
+            for inner in op.walk():
+                for kind in COORDINATES_OF.get(inner.name, ()):
+                    if kind in ("workgroup", "workitem"):
+                        axis = str(inner.attribute("axis"))
+                        own = inner.result.name if inner.name.endswith(f"{kind}.id") else None
+                        key = f"{kind}.{axis}"
+                        names[key] = names.get(key) or own
+                    else:
+                        for axis in self._flat_axes():
+                            names.setdefault(f"workitem.{axis}", None)
+        return names
+
+    def _flat_axes(self) -> list[str]:
+        """Axes along which a workgroup can be larger than one."""
+        sizes = self._static_size
+        return [axis for axis, size in zip(_AXES, sizes, strict=True) if size != 1] or ["x"]
+
+    def _needs_dispatch_packet(self) -> bool:
+        from loom_target_amdgpu.select.kernel import PACKET_OPS
+
+        for op in self.kernel.regions[-1].ops():
+            for inner in op.walk():
+                wanted = PACKET_OPS.get(inner.name)
+                if wanted is not None and (wanted == "always" or None in self._static_size):
+                    return True
+        return False
+
+    def live_in(self, key: str) -> Value:
+        """A live-in that the entry has declared."""
+        return self._live_ins[key]
+
+    def _load_arguments(self, arguments: list[Value]) -> None:
+        used = set(arguments)
+        kernel_args = self.kernel.regions[-1].entry.args
+        by_index = {p.index: p for p in self.layout.parameters if kernel_args[p.index] in used}
+        for parameter in by_index.values():
+            if not parameter.is_buffer:
+                self._load_scalar(kernel_args[parameter.index], parameter)
+        buffers = [p for p in by_index.values() if p.is_buffer]
+        while buffers:
+            run = [p for p in buffers if p.offset == buffers[0].offset + 8 * (p.index - buffers[0].index)]
+            count = next(n for n in (8, 4, 2, 1) if n <= len(run))
+            self._load_buffers(kernel_args, run[:count])
+            buffers = [p for p in buffers if p not in run[:count]]
+
+    def _load_scalar(self, argument: Value, parameter: abi.Parameter) -> None:
+        type_ = argument.type
+        assert isinstance(type_, ScalarType)
+        access = MemoryAccess("kernarg", None, parameter.offset, parameter.offset + parameter.size, invariant=True)
+        mnemonic = "s_load_dwordx2_offset_only" if parameter.size == 8 else "s_load_dword_offset_only"
+        value = self.emit.packet(mnemonic, self.live_in(abi.KERNARG), offset=parameter.offset, access=access, name=argument.name)[0]
+        if type_ is I1:
+            bit = self.arith.binary("and", value, 1)
+            self._values[argument] = ScalarTest("s_cmp_lg_i32", bit, 0)
+            return
+        words = self.emit.words(value)
+        self._values[argument] = self.address(argument, words) if type_ in ADDRESSES else Number(words)
+
+    def _load_buffers(self, kernel_args: list[Value], run: list[abi.Parameter]) -> None:
+        offset = run[0].offset
+        access = MemoryAccess("kernarg", None, offset, offset + 8 * len(run), invariant=True)
+        mnemonic = f"s_load_dwordx{2 * len(run)}_offset_only"
+        name = kernel_args[run[0].index].name if len(run) == 1 else None
+        loaded = self.emit.packet(mnemonic, self.live_in(abi.KERNARG), offset=offset, access=access, name=name)[0]
+        for position, parameter in enumerate(run):
+            argument = kernel_args[parameter.index]
+            base = self.emit.slice(loaded, 2 * position, 2)
+            key = f"arg{parameter.index}"
+            root = Root("global", base, 0, key)
+            if isinstance(argument.type, ShapedType):
+                self._values[argument] = View(root, Linear(0), argument.type)
+            else:
+                assert argument.type is BUFFER
+                self._values[argument] = root
+
+    # -- values --------------------------------------------------------------------------------------------------
+
+    def set(self, value: Value, selected: Selected) -> None:
+        """Remember what a source value became."""
+        self._values[value] = selected
+
+    def get(self, value: Value) -> Selected:
+        """What a source value became."""
+        return self._values[value]
+
+    def number(self, value: Value) -> Number:
+        """A value that is a number; conditions become 0 or 1."""
+        found = self._values[value]
+        if isinstance(found, Number):
+            return found
+        if isinstance(found, bool | ScalarTest | Mask):
+            return Number((self.condition_word(found),))
+        raise AssertionError(f"{value} is no number")
+
+    def condition(self, value: Value) -> Condition:
+        """A value of type i1."""
+        found = self._values[value]
+        assert isinstance(found, bool | ScalarTest | Mask), value
+        return found
+
+    def condition_word(self, condition: Condition) -> Word:
+        """A condition as 0 or 1."""
+        if isinstance(condition, bool):
+            return int(condition)
+        if isinstance(condition, ScalarTest):
+            return self.emit.op("s_cselect_b32_inline", self.arith.test(condition), true_value=1, false_value=0)
+        return self.emit.op("v_cndmask_b32", 0, 1, condition.value)
+
+    def uniform_word(self, word: Word, value: Value) -> Word:
+        """The word in a scalar register if the value is the same in all lanes."""
+        if is_scalar(word) or not self.facts.is_uniform(value):
+            return word
+        assert isinstance(word, Value)
+        return self.emit.to_scalar(word)
+
+    # -- addresses -----------------------------------------------------------------------------------------------
+
+    def shape_of(self, facts: IntegerFacts) -> tuple[int, bool]:
+        """Words that hold an address with these facts, and whether one word is sign-extended."""
+        if facts.within(*UNSIGNED32):
+            return 1, False
+        if facts.within(*SIGNED32):
+            return 1, True
+        return 2, True
+
+    def address(self, value: Value, words: tuple[Word, ...], signed: bool = False) -> Number:
+        """An ``index`` or ``offset`` in as few words as its facts need."""
+        count, sign = self.shape_of(self.facts.integer(value))
+        if count < len(words):
+            return Number(words[:count], sign)
+        if count > len(words):
+            return Number(self.extend(Number(words, signed)), True)
+        return Number(words, sign)
+
+    def extend(self, number: Number) -> tuple[Word, Word]:
+        """An address as a pair of words."""
+        if len(number.words) == 2:
+            return number.words[0], number.words[1]
+        return number.lo, self.arith.sign(number.lo) if number.signed else 0
+
+    def exact(self, value: Value) -> Number | None:
+        """A constant address, when facts settle it."""
+        exact = self.facts.exact(value)
+        if exact is None:
+            return None
+        count, signed = self.shape_of(self.facts.integer(value))
+        return constant(exact, count, signed)
+
+    def static_size(self, axis: str) -> int | None:
+        """Workgroup extent along an axis, if the launch configuration fixes it."""
+        return self._static_size[_AXES.index(axis)]
+
+    def coordinate_facts(self, leaf: Coordinate) -> IntegerFacts:
+        """Facts of a launch coordinate."""
+        if leaf.kind == "workgroup":
+            limit = self.facts.target_facts.get(f"max_workgroup_count_{leaf.axis}")
+            return IntegerFacts(0, (limit if isinstance(limit, int) else 1 << 31) - 1)
+        size = self.static_size(leaf.axis)
+        return IntegerFacts(0, (size if size is not None else self.generation.max_workgroup) - 1)
+
+    def coordinate(self, leaf: Coordinate) -> Word:
+        """The register of a launch coordinate."""
+        if leaf.kind == "workgroup":
+            return self.live_in(abi.WORKGROUP_ID + leaf.axis)
+        plain = self._live_ins.get(abi.WORKITEM_ID + "x")
+        if plain is not None:
+            return plain if leaf.axis == "x" else 0
+        if self.static_size(leaf.axis) == 1:
+            return 0
+        packed = next(v for k, v in self._live_ins.items() if k in abi.PACKED)
+        if leaf.axis == "x":
+            return self.emit.op("v_and_b32", packed, 0x3FF)
+        offset = 10 * _AXES.index(leaf.axis)
+        if leaf.axis == "z":
+            return self.emit.op("v_lshrrev_b32", offset, packed)
+        return self.emit.op("v_bfe_u32_offset_width_inline", packed, offset=offset, width=10)
+
+    def leaf_number(self, leaf: Leaf) -> Number:
+        """The selected value of a leaf of a linear form."""
+        if isinstance(leaf, Coordinate):
+            return Number((self.coordinate(leaf),))
+        if isinstance(leaf, Product):
+            return self._product(leaf)
+        if isinstance(leaf, Computed):
+            return self._computed[leaf]
+        return self.number(leaf)
+
+    def _product(self, leaf: Product) -> Number:
+        left, right = self.number(leaf.left), self.number(leaf.right)
+        facts = self.linear.leaf_facts(leaf, None)
+        count, signed = self.shape_of(facts)
+        if count == 1:
+            narrow = all(self.facts.integer(v).within(0, (1 << 24) - 1) for v in (leaf.left, leaf.right))
+            return Number((self.arith.multiply(left.lo, right.lo, narrow),), signed)
+        return Number(self.arith.mul64(self.extend(left), self.extend(right)), True)
+
+    def product_of(self, values: list[Value]) -> Linear:
+        """The product of several values, as one leaf."""
+        first = self.number(values[0])
+        words = self.extend(first)
+        for value in values[1:]:
+            words = self.arith.mul64(words, self.extend(self.number(value)))
+        computed = Computed(tuple(id(v) for v in values))
+        self._computed[computed] = Number(words, True)
+        return Linear(0, ((computed, 1),))
+
+    def alias_root(self, root: Root) -> str | None:
+        """Identity of a root for the scheduler; None while it may be the same memory as another."""
+        return root.key if root.key in self.disjoint else None
+
+    def m0_operand(self, mnemonic: str) -> list[Value]:
+        """The M0 operand that some generations spell out."""
+        declared = self.descriptor_set.by_mnemonic[mnemonic].operands
+        return [self.live_in(abi.M0)] if any(o.name == "m0" for o in declared) else []
+
+    def layout_strides(self, op: Op, type_: ShapedType) -> list[int | Value]:
+        """Element strides that a view's layout states."""
+        from loom_target_amdgpu.select.layouts import layout_strides
+
+        return layout_strides(self, op, type_)
+
+    # -- finishing -----------------------------------------------------------------------------------------------
+
+    def eliminate_dead_code(self, blocks: Iterable[Block]) -> None:
+        """Erase pure operations whose results nobody uses, last ones first."""
+        for block in reversed(list(blocks)):
+            op = block.last
+            while op is not None:
+                before = op.prev
+                if op.results and not any(r.is_used for r in op.results) and self._removable(op):
+                    self.emit.memory.pop(op, None)
+                    op.erase()
+                op = before
+
+    def _removable(self, op: Op) -> bool:
+        if isinstance(op, low.Packet):
+            effects = self.descriptor_set.by_key[op.key].effects
+            return not effects.side_effects and not effects.writes and "exec" not in effects.implicit_writes
+        return op.name in ("low.const", "low.slice", "low.concat", "low.copy", "low.live_in")
+
+
+__all__ = ["Rule", "Selector", "Vector", "rules"]

@@ -1,0 +1,144 @@
+"""What selection knows about a source value: registers, constants, conditions, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from loom.ir.core import Value
+from loom.ir.types import RegType, ShapedType
+
+SGPR: Final = "amdgpu.sgpr"
+VGPR: Final = "amdgpu.vgpr"
+S1: Final = RegType(SGPR, 1)
+S2: Final = RegType(SGPR, 2)
+V1: Final = RegType(VGPR, 1)
+
+Word = Value | int
+"""A 32-bit register, or a constant as an unsigned 32-bit pattern."""
+
+MASK32: Final = 0xFFFFFFFF
+
+
+def reg_class(value: Value) -> str:
+    """Register class of a Low value."""
+    type_ = value.type
+    assert isinstance(type_, RegType)
+    return type_.reg_class
+
+
+def is_scalar(word: Word) -> bool:
+    """Whether the scalar ALU can read it."""
+    return isinstance(word, int) or reg_class(word) == SGPR
+
+
+@attrs.frozen(eq=False)
+class Number:
+    """A number in one or two 32-bit words, low word first.
+
+    ``signed`` matters for one-word addresses only: how the word extends to 64 bits. Payload integers narrower than
+    32 bits leave the upper bits of their word undefined.
+    """
+
+    words: tuple[Word, ...]
+    signed: bool = False
+
+    @property
+    def lo(self) -> Word:
+        return self.words[0]
+
+    @property
+    def scalar(self) -> bool:
+        """Whether all words are uniform registers or constants."""
+        return all(is_scalar(word) for word in self.words)
+
+    @property
+    def constant(self) -> int | None:
+        """The bit pattern, if every word is known."""
+        total = 0
+        for position, word in enumerate(self.words):
+            if not isinstance(word, int):
+                return None
+            total |= word << 32 * position
+        return total
+
+
+@attrs.frozen(eq=False)
+class ScalarTest:
+    """A uniform condition, tested by the scalar ALU where it is used: a comparison and its operands."""
+
+    mnemonic: str
+    lhs: Word
+    rhs: Word
+
+
+@attrs.frozen(eq=False)
+class Mask:
+    """A condition per lane: a 64-bit lane mask. Bits of lanes that are not active are undefined."""
+
+    value: Value
+
+
+Condition = bool | ScalarTest | Mask
+
+
+@attrs.frozen(eq=False)
+class Root:
+    """A piece of memory.
+
+    Attributes:
+        space: ``global``, ``workgroup`` or ``private``.
+        base: address (an SGPR pair) of a global root, None otherwise.
+        offset: byte offset of a workgroup or private root in its storage.
+        key: identity for alias analysis.
+        disjoint: keys of roots it is promised not to overlap.
+        invariant: nobody writes it while the kernel runs.
+        alignment: known alignment of its first byte.
+        index: the position of a global root's parameter, for reports.
+    """
+
+    space: str
+    base: Value | None
+    offset: int
+    key: str
+    invariant: bool = False
+    alignment: int = 4
+
+
+@attrs.frozen
+class Linear:
+    """A byte or element position: a constant plus factors times leaves (see ``linear``)."""
+
+    constant: int
+    terms: tuple[tuple[object, int], ...] = ()
+
+
+@attrs.frozen(eq=False)
+class View:
+    """A typed window into a root; ``offset`` is its first element's byte position."""
+
+    root: Root
+    offset: Linear
+    type: ShapedType
+
+
+@attrs.frozen(eq=False)
+class Vector:
+    """A vector value: one number or condition per element, row-major."""
+
+    elements: tuple[Number | Condition, ...]
+
+
+Selected = Number | bool | ScalarTest | Mask | Root | View | Vector
+
+
+def constant(value: int, words: int = 1, signed: bool = False) -> Number:
+    """A known number."""
+    return Number(tuple((value >> 32 * i) & MASK32 for i in range(words)), signed)
+
+
+def pair(values: Sequence[Word], signed: bool = False) -> Number:
+    """A number of the given words."""
+    return Number(tuple(values), signed)
