@@ -128,7 +128,8 @@ def test_registers_run_out_and_values_go_to_memory(run: Run, commands: Path, tmp
     lines = [f"  %p{i} = scalar.muli %x, %{'x' if i == 0 else f'p{i - 1}'} : i32" for i in range(count)]
     lines += [f"  %s{i} = scalar.{'subi' if i % 2 else 'addi'} %{f's{i + 1}' if i < count - 1 else 'x'}, %p{i} : i32" for i in reversed(range(count))]
     program = "func.def public @f(%x: i32) -> (i32) {\n" + "\n".join(lines) + "\n  func.return %s0 : i32\n}\n"
-    x, powers = 3, []
+    x = 3
+    powers: list[int] = []
     for _ in range(count):
         powers.append(x * (powers[-1] if powers else x))
     total = x
