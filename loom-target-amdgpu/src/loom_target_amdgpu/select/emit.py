@@ -291,6 +291,8 @@ class Emit:
 
     def concat(self, *parts: Value, name: str | None = None) -> Value:
         """A tuple of parts; slices that make up a whole tuple give that tuple back."""
+        if len(parts) == 1:
+            return parts[0]
         whole = _whole(parts)
         if whole is not None:
             return whole
