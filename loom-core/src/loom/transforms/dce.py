@@ -16,6 +16,8 @@ def is_removable(op: Op, symbols: dict[str, Op]) -> bool:
     traits = op.spec.traits
     if traits & REMOVABLE:
         return True
+    if "writes" in traits or "observable" in traits:
+        return False
     if "reads" in traits:
         return not op.attribute("flags") if "flags" in op.spec.attribute_index else True
     if op.name == "func.call":
