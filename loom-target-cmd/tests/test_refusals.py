@@ -104,6 +104,39 @@ CASES = {
         main("  kernel.dispatch @entry[%one](%dst) workgroup_size(%one, %one, %one) : [index](buffer)\n"),
         "TARGET/032", "cannot override the workgroup size",
     ),
+    "call_that_stays": (
+        "func.def noinline @f(%x: index) -> (index) {\n  func.return %x : index\n}\n\n"
+        + main("  %r = func.call @f(%one) : (index) -> (index)\n"
+               "  kernel.dispatch @entry[%r](%dst) : [index](buffer)\n"),
+        "TARGET/001", "'func.call' stays a call",
+    ),
+    "count_from_a_buffer_length": (
+        main("  %l = buffer.length %src\n  %r = index.cast %l : offset to index\n"
+             "  kernel.dispatch @entry[%r](%dst) : [index](buffer)\n"),
+        "TARGET/032", "must be exact here, but it depends on %src",
+    ),
+    "buffer_chosen_by_a_specialization": (
+        main("  %c = index.cmp slt, %one, %n : index\n  %b = scf.select %c, %src, %dst : buffer\n"
+             "  kernel.dispatch @entry[%one](%b) : [index](buffer)\n", "(%n: index)"),
+        "TARGET/008", "%b is no binding, parameter or scratch storage",
+    ),
+    "configuration_needs_a_target": (
+        "kernel.def @wave() {\n  %one = index.constant 1 : index\n  %size = target.subgroup.size : index\n"
+        "  kernel.launch.config workgroups(%size, %one, %one) workgroup_size(%one, %one, %one) : index\n"
+        "} launch(%dst: buffer) {\n  kernel.return\n}\n\n" + main("  kernel.launch @wave(%dst) : (buffer)\n"),
+        "TARGET/001", "the subgroup size is not known without a target",
+    ),
+    "configuration_value_without_definition": (
+        "config.decl @k : %v: index\n\n"
+        + main("  %r = config.get @k : index\n  kernel.dispatch @entry[%r](%dst) : [index](buffer)\n"),
+        "SYMBOL/002", "configuration key '@k' has no value",
+    ),
+    "while_loop": (
+        main("  %r = scf.while (%i = %one : index) -> (index) {\n    %c = index.cmp slt, %i, %n : index\n"
+             "    scf.condition %c, %i : i1, index\n  } do(%j: index) {\n    %k = index.add %j, %one : index\n"
+             "    scf.yield %k : index\n  }\n  kernel.dispatch @entry[%r](%dst) : [index](buffer)\n", "(%n: index)"),
+        "TARGET/030", "'scf.while' shapes the schedule",
+    ),
     "memory_access": (
         main("  %v = buffer.view %src[%zero] : buffer -> view<4xi32>\n  %x = index.constant 3 : index\n"
              "  %i = scalar.constant 1 : i32\n  view.store %i, %v[%x] : i32, view<4xi32>\n"),
@@ -203,6 +236,11 @@ def test_refused(name: str, refused: Refused) -> None:
     text, code, message = CASES[name]
     diagnostic = refused(text)
     assert (diagnostic.code, message in diagnostic.message) == (code, True), diagnostic.render()
+
+
+def test_hint_names_a_way_out_only_where_there_is_one(refused: Refused) -> None:
+    assert refused(CASES["loop_depends_on_specialization"][0]).hint is not None
+    assert refused(CASES["count_from_a_buffer_length"][0]).hint is None
 
 
 def test_launch_configuration_without_meaning_names_the_launch(refused: Refused) -> None:

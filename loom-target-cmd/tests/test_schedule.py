@@ -225,3 +225,13 @@ def test_counts_are_computed_with_any_integer_operation(compile_text: Compile) -
 """
     (command,) = compile_text(program(body)).program.commands
     assert command.counts == (16, 3, 7)
+
+
+def test_deep_nesting(compile_text: Compile) -> None:
+    depth = 2000
+    nested = "command.serial {\n" * depth + tag("%t1") + "}\n" * depth
+    aliases = "".join(
+        f"  %b{i + 1} = buffer.assume.memory_space<global> %b{i} : buffer\n" for i in range(depth)
+    ).replace("%b0 ", "%dst ")
+    body = aliases + nested + f"  kernel.launch @fixed(%b{depth}) : (buffer)\n"
+    assert waves(compile_text(program(body)).program) == [[1], [1]]

@@ -9,10 +9,11 @@ import attrs
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op, Value, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
+from loom.ir.types import BUFFER
 from loom_target_cmd.descriptors import CONTRACT
 
 EMITTER: Final = "prepare-commands"
-BIND_HINT: Final = "launch the program from one that passes constants"
+_BIND_HINT: Final = "launch the program from one that passes constants"
 
 
 @attrs.frozen
@@ -54,34 +55,39 @@ class Refusals:
             "TARGET/032",
             f"{what} must be exact here, but {unsettled(value)}",
             op,
-            hint=BIND_HINT,
+            hint=binding_hint(value),
             op_constraint=constraint,
         )
 
 
 def unsettled(value: Value) -> str:
     """Why a value is not exact."""
-    unbound = unbound_arguments(value)
-    return f"it depends on {', '.join(unbound)}" if unbound else "nothing settles its value"
+    names = [f"%{argument.name or argument.index}" for argument in unbound_arguments(value)]
+    return f"it depends on {', '.join(names)}" if names else "nothing settles its value"
 
 
-def unbound_arguments(value: Value) -> list[str]:
-    """Names (``%n``) of the arguments that a value is computed from, in order of discovery."""
-    found: dict[str, None] = {}
+def binding_hint(value: Value) -> str | None:
+    """What to do about a value that is not exact: constants help unless it hangs on the contents of buffers."""
+    found = unbound_arguments(value)
+    return _BIND_HINT if found and all(argument.type is not BUFFER for argument in found) else None
+
+
+def unbound_arguments(value: Value) -> list[Value]:
+    """The arguments that a value is computed from, in order of discovery."""
+    found: dict[Value, None] = {}
     seen = {value}
     pending = [value]
     while pending:
         current = pending.pop()
         op = current.defining_op
         if op is None:
-            found[f"%{current.name or current.index}"] = None
+            found[current] = None
             continue
-        inputs = list(op.operands)
-        for inner in op.walk():
-            if inner is not op:
-                inputs.extend(v for v in inner.operands if v.defining_op is None)
-        for operand in reversed(inputs):
-            if operand not in seen:
+        inside = {r for inner in op.walk() for r in inner.results} | {
+            a for inner in op.walk() for region in inner.regions for block in region.blocks for a in block.args
+        }
+        for operand in (v for inner in op.walk() for v in inner.operands):
+            if operand not in seen and operand not in inside:
                 seen.add(operand)
                 pending.append(operand)
     return list(found)

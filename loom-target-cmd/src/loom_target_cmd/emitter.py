@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loom.ir.core import Module, Op, symbol_name
+from loom.ir.recursion import deep_recursion
 from loom.plugins.records import Artifact, EmitRequest, EmitResult
 from loom_target_cmd.loomcmd import encode
 from loom_target_cmd.low_view import low_module
@@ -40,7 +41,8 @@ def lower(request: EmitRequest) -> Module:
 
 def _plan(request: EmitRequest) -> dict[str, PlannedProgram]:
     facts = request.target.facts if request.target is not None else {}
-    return {symbol_name(root) or "": plan(root, request.module, facts) for root in request.roots}
+    with deep_recursion():
+        return {symbol_name(root) or "": plan(root, request.module, facts) for root in request.roots}
 
 
 def _low(planned: dict[str, PlannedProgram]) -> Module:

@@ -23,7 +23,7 @@ from loom.transforms.fold import constant_of, make_constant
 from loom.transforms.inline import inline_calls
 from loom.transforms.loops import apply_loop_policies
 from loom.verify.effects import EFFECTFUL
-from loom_target_cmd.diagnostics import BIND_HINT, Refusals, exact_number, unsettled
+from loom_target_cmd.diagnostics import Refusals, binding_hint, exact_number, unsettled
 
 SCHEDULES = ("command.serial", "command.concurrent")
 
@@ -237,7 +237,16 @@ def _check_residue(work: Op, refusals: Refusals) -> None:
             continue
         if op.regions:
             raise _open_control(op, refusals)
-        if "command" not in traits and traits & EFFECTFUL and "allocates" not in traits:
+        if "command" in traits or "allocates" in traits:
+            continue
+        if "call" in traits:
+            raise refusals.refuse(
+                "TARGET/001",
+                f"'{op.name}' stays a call, and a command program calls nothing but programs",
+                op,
+                hint="call a single-block function that this module defines and that is not 'noinline'",
+            )
+        if traits & EFFECTFUL:
             raise refusals.refuse(
                 "TARGET/001", f"'{op.name}' has effects and is no command", op, hint="put it into a kernel"
             )
@@ -247,15 +256,15 @@ def _open_control(op: Op, refusals: Refusals) -> LoomError:
     """The refusal of a conditional or loop that nothing decided, naming what it hangs on."""
     facts = FunctionFacts(refusals.program)
     deciding = op.operands[:3] if op.name == "scf.for" else op.operands[:1]
-    reason = "it cannot be decided now"
+    reason, hint = "it cannot be decided now", None
     for value in deciding:
         if exact_number(value, facts, op) is None:
-            reason = unsettled(value)
+            reason, hint = unsettled(value), binding_hint(value)
             break
     return refusals.refuse(
         "TARGET/030",
         f"'{op.name}' shapes the schedule, which must be exact here, but {reason}",
         op,
-        hint=BIND_HINT,
+        hint=hint,
         region_count=len(op.regions),
     )
