@@ -130,6 +130,8 @@ def kernel_text(
         for k in range(buffers)
     )
     gfx9 = ".amdhsa_accum_offset 32\n  .amdhsa_next_free_vgpr 64" if not wave32 else f".amdhsa_next_free_vgpr {vgprs}"
+    if "denorm_mode_32" not in mode:
+        mode += "\n  .amdhsa_float_denorm_mode_32 3"
     size = 8 * buffers + 4
     return (
         f"""
@@ -151,7 +153,6 @@ def kernel_text(
   .amdhsa_private_segment_fixed_size {scratch}
   .amdhsa_enable_private_segment {int(scratch > 0)}
   .amdhsa_system_vgpr_workitem_id {ids}
-  .amdhsa_float_denorm_mode_32 3
   {mode}
 .end_amdhsa_kernel
 """,

@@ -141,7 +141,7 @@ KERNEL void collatz(i32 n, GLOBAL const u32 *a, GLOBAL i32 *o) {
   i32 i = GID;
   if (i < n) {
     u32 x = (a[i] & 0xffff) + 1; i32 steps = 0;
-    while (x != 1 && steps < 200) { x = x & 1 ? 3 * x + 1 : x >> 1; steps++; }
+    while (x != 1 && steps < 60) { x = x & 1 ? 3 * x + 1 : x >> 1; steps++; }
     o[i] = steps;
   }
 }

@@ -11,7 +11,7 @@ import attrs
 from loom_sim.amdgpu import waits
 from loom_sim.amdgpu.emitter import Emitter, End
 from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
-from loom_sim.amdgpu.execute import alu, control, lanes, lds, scalar_memory, vector_memory
+from loom_sim.amdgpu.execute import alu, control, dot, lanes, lds, matrix, scalar_memory, vector_memory
 from loom_sim.amdgpu.execute.operation import load_all
 from loom_sim.amdgpu.instruction import Instruction, adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
@@ -25,6 +25,8 @@ _HANDLERS: tuple[Callable[[Emitter, Instruction], bool], ...] = (
     lds.translate,
     scalar_memory.translate,
     vector_memory.translate,
+    dot.translate,
+    matrix.translate,
     alu.translate,
 )
 _MAX_INSTRUCTIONS = 256

@@ -98,6 +98,9 @@ class Emitter:
         self._masks: dict[int, tuple[Value, str | None]] = {}
         self._count = 0
 
+    everywhere = "all lanes"
+    """Mask argument of `write_vector32` for instructions that do not look at EXEC."""
+
     # --- plumbing -------------------------------------------------------------------------------------------------
 
     def emit(self, line: str) -> None:
@@ -116,7 +119,7 @@ class Emitter:
         key = ("id", id(value)) if key is None else key
         name = self._constants.get(key)
         if name is None:
-            name = self._constants[key] = f"k{len(self._constants)}"
+            name = self._constants[key] = f"const{len(self._constants)}"
             self.globals[name] = value
         return name
 
@@ -189,6 +192,8 @@ class Emitter:
     def write_vector32(self, index: int, value: Value, mask: str | None = None) -> None:
         """Write a slot in the active lanes (`mask` replaces the lane mask if given)."""
         mask = mask if mask is not None else (None if self.full else "E")
+        if mask == self.everywhere:
+            mask = None
         self.written_vectors.add(index)
         if mask is not None:
             old = self.vector32(index)
@@ -553,6 +558,12 @@ class Emitter:
         if value.undefined:
             self.site()
             self.emit(f"check_defined({value.undefined}, {self.mask_argument()}, {what!r})")
+
+    def check_everywhere(self, value: Value, what: str) -> None:
+        """Fault when any lane, active or not, of a value is undefined."""
+        if value.undefined:
+            self.site()
+            self.emit(f"check_defined({value.undefined}, None, {what!r})")
 
 
 for _tag, _type in NUMPY_TYPES.items():

@@ -1,0 +1,257 @@
+"""Matrix instructions: WMMA (gfx11, gfx12 in wave32) and MFMA (gfx942).
+
+Products and sums are formed in double precision and rounded once to the result type; integer results are exact. The
+order in which hardware adds is not documented, so the last bit of a float result may differ from a device's.
+
+Where matrix elements live in registers: AMD, "How to accelerate AI applications on RDNA 3 using WMMA", "Using the
+Matrix Cores of AMD RDNA 4 architecture GPUs" (GPUOpen), and "AMD matrix cores" / "AMD Matrix Instruction Calculator".
+"""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+import numpy as np
+
+from loom_sim.amdgpu.emitter import Emitter, Value, inline_constant
+from loom_sim.amdgpu.instruction import Instruction, Operand
+from loom_sim.amdgpu.numerics import float16
+from loom_sim.amdgpu.numerics.small_floats import elements
+from loom_sim.amdgpu.state import Array
+
+_U32 = np.uint32
+
+
+@attrs.frozen(slots=True, eq=False)
+class Layout:
+    """Where the elements of a matrix operand are.
+
+    `block`, `row` and `column` have shape (lanes, elements) and say which element of which block each lane's
+    element is; `lanes` are the lanes that are read (others hold copies).
+    """
+
+    block: Array
+    row: Array
+    column: Array
+    lanes: Array
+
+
+@attrs.frozen(slots=True, eq=False)
+class Product:
+    """One matrix instruction: D = A * B + C for a number of independent blocks."""
+
+    m: int
+    n: int
+    k: int
+    blocks: int
+    a: Layout
+    b: Layout
+    c: Layout
+    a_type: str
+    b_type: str
+    c_type: str
+    clamp: bool = False
+    legacy_f8: bool = False
+    high_half: bool | None = None  # 16-bit results one per register, in this half (gfx11)
+    negate: tuple[int, int] = (0, 0)
+
+
+def _grid(lanes: int, count: int) -> tuple[Array, Array]:
+    lane, element = np.indices((lanes, count))
+    return lane, element
+
+
+def _wmma_layouts(family: str, lanes: int, k: int, count: int, results: int) -> tuple[Layout, Layout, Layout] | None:
+    """A, B and C of a 16 x 16 x k product; `count` elements per lane of A and B, `results` of C."""
+    lane, element = _grid(lanes, count)
+    zero = np.zeros_like(lane)
+    out_lane, out = _grid(lanes, results)
+    out_zero = np.zeros_like(out_lane)
+    if family == "gfx11":
+        first = np.arange(16)
+        depth, read = element, first
+        row = out * (lanes // 16) + out_lane // 16
+    elif lanes == 32:
+        read = np.arange(lanes)
+        depth = element + count * (lane // 16)
+        row = out + results * (out_lane // 16)
+    else:
+        return None
+    a = Layout(zero, lane % 16, depth, read)
+    b = Layout(zero, depth, lane % 16, read)
+    return a, b, Layout(out_zero, row, out_lane % 16, np.arange(lanes))
+
+
+def _mfma_layouts(m: int, k: int, blocks: int, count: int, results: int, double: bool) -> tuple[Layout, Layout, Layout]:
+    """A, B and C of an m x m x k product with 64 lanes; `count` elements per lane of A and B, `results` of C."""
+    lane, element = _grid(64, count)
+    out_lane, out = _grid(64, results)
+    everything = np.arange(64)
+    if blocks > 1:
+        per_depth = m * blocks
+        block = lane // m % blocks
+        depth = element + count * (lane // per_depth)
+    else:
+        block = np.zeros_like(lane)
+        depth = element + count * (lane // m)
+    a = Layout(block, lane % m, depth, everything)
+    b = Layout(block, depth, lane % m, everything)
+    if m == 4:
+        out_block = out_lane // 4 % blocks
+        row = out_lane // 16 if double else out
+    elif double:
+        out_block, row = np.zeros_like(out), 4 * out + out_lane // m
+    else:
+        per_block = m * m // 64
+        out_block, r = out // per_block, out % per_block
+        row = r + 4 * (out_lane // 16) if m == 16 else 8 * (r // 4) + 4 * (out_lane // 32) + r % 4
+    return a, b, Layout(out_block, row, out_lane % m, everything)
+
+
+def _full(words: list[Array], waves: int, lanes: int) -> Array:
+    """Register values as (waves, lanes, registers)."""
+    return np.stack([np.broadcast_to(w, (waves, lanes)) for w in words], axis=-1)
+
+
+def _matrix(values: Array, layout: Layout, shape: tuple[int, int, int]) -> Array:
+    """Collect a matrix (waves, blocks, rows, columns) from per-lane elements."""
+    result = np.zeros((values.shape[0], *shape), values.dtype)
+    lanes = layout.lanes
+    result[:, layout.block[lanes], layout.row[lanes], layout.column[lanes]] = values[:, lanes]
+    return result
+
+
+def multiply(product: Product, waves: int, lanes: int, a: list[Array], b: list[Array], c: list[Array]) -> list[Array]:
+    """Carry out a product; returns the result registers as uint32 (waves, lanes)."""
+    p = product
+    left = _matrix(elements(_full(a, waves, lanes), p.a_type, p.legacy_f8), p.a, (p.blocks, p.m, p.k))
+    right = _matrix(elements(_full(b, waves, lanes), p.b_type, p.legacy_f8), p.b, (p.blocks, p.k, p.n))
+    if p.negate[0]:
+        left = -left
+    if p.negate[1]:
+        right = -right
+    c_words = _full(c, waves, lanes)
+    if p.c_type == "i32":
+        start = c_words.view(np.int32).astype(np.float64)
+    elif p.high_half is not None:
+        halves = (c_words >> _U32(16) if p.high_half else c_words).astype(np.uint16)
+        start = elements(halves.astype(_U32), p.c_type)[..., ::2]
+    else:
+        start = elements(c_words, p.c_type)
+    total = np.matmul(left, right) + _matrix(start, p.c, (p.blocks, p.m, p.n))
+    out = total[:, p.c.block, p.c.row, p.c.column]
+    if p.c_type == "i32":
+        if p.clamp:
+            out = np.clip(out, -(2.0**31), 2.0**31 - 1)
+        words = out.astype(np.int64).astype(_U32)
+    elif p.c_type == "f64":
+        words = np.ascontiguousarray(out).view(_U32)
+    elif p.c_type == "f32":
+        words = out.astype(np.float32).view(_U32)
+    else:
+        if p.c_type == "f16":
+            bits = out.astype(np.float16).view(np.uint16)
+        else:
+            bits = float16.f32_to_bf16(out.astype(np.float32))
+        if p.high_half is None:
+            words = np.ascontiguousarray(bits).view(_U32)
+        elif p.high_half:
+            words = bits.astype(_U32) << _U32(16) | c_words & _U32(0xFFFF)
+        else:
+            words = bits.astype(_U32) | c_words & _U32(0xFFFF0000)
+    return [words[..., r] for r in range(words.shape[-1])]
+
+
+_WMMA = re.compile(r"v_wmma_(f32|f16|bf16|i32)_16x16x(\d+)_(f16|bf16|iu8|iu4|fp8|bf8)(?:_(fp8|bf8))?")
+_MFMA = re.compile(r"v_mfma_(f32|f64|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(f16|bf16|f32|f64|i8|fp8|bf8)(?:_(fp8|bf8))?")
+_BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "fp8": 8, "bf8": 8, "i4": 4, "u4": 4}
+
+
+def _registers(em: Emitter, operand: Operand) -> list[Value]:
+    count = max(1, operand.bits // 32)
+    if operand.is_vector:
+        return [em.vector32(em.vector_index(operand.code + k)) for k in range(count)]
+    raise em.unsupported("a matrix operand that is no vector register")
+
+
+def _accumulator(em: Emitter, operand: Operand, c_type: str) -> list[Value]:
+    if operand.is_vector:
+        return _registers(em, operand)
+    count = max(1, operand.bits // 32)
+    if c_type == "f64":
+        wide = inline_constant(operand.code, 64, "f64")
+        if wide is None:
+            raise em.unsupported("this accumulator constant")
+        return [em.bits(wide >> (32 * (k & 1))) for k in range(count)]
+    value = inline_constant(operand.code, 32 if c_type in ("f32", "i32") else 16, c_type)
+    if value is None:
+        raise em.unsupported("this accumulator constant")
+    if c_type in ("f16", "bf16") and value:
+        raise em.unsupported("a 16-bit accumulator constant other than zero")
+    return [em.bits(value)] * count
+
+
+def _wmma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
+    c_type, depth, first, second = match.groups()
+    k, lanes, family = int(depth), em.wave_size, em.traits.family
+    negate_low, negate_high = inst.modifiers.get("neg_lo", 0), inst.modifiers.get("neg_hi", 0)
+    negate = (0, 0)
+    if first in ("iu8", "iu4"):
+        bits = first[2:]
+        a_type, b_type = ("i" if negate_low >> n & 1 else "u" for n in range(2))
+        a_type, b_type = a_type + bits, b_type + bits
+    else:
+        a_type, b_type = first, second or first
+        if negate_low & 3 != negate_high & 3 or (negate_low | negate_high) >> 2:
+            raise em.unsupported("negating half of the elements or the accumulator of a matrix")
+        negate = (negate_low & 1, negate_low >> 1 & 1)
+    count = max(1, inst.sources[0].bits // 32) * 32 // _BITS[a_type]
+    registers = max(1, inst.results[0].bits // 32)
+    half: bool | None = None
+    results = registers
+    if c_type in ("f16", "bf16"):
+        if family == "gfx11":
+            half = bool(inst.modifiers.get("op_sel", 0) >> 2 & 1)
+        else:
+            results = 2 * registers
+    layouts = _wmma_layouts(family, lanes, k, count, results)
+    if layouts is None:
+        raise em.unsupported("WMMA in wave64 on this processor")
+    clamp = bool(inst.modifiers.get("clamp", 0))
+    return Product(16, 16, k, 1, *layouts, a_type, b_type, c_type, clamp, False, half, negate)
+
+
+def _mfma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
+    c_type, m_text, n_text, k_text, block_text, first, second = match.groups()
+    if any(inst.modifiers.get(name, 0) for name in ("cbsz", "abid", "blgp")):
+        raise em.unsupported("MFMA with broadcast or negation controls")
+    m, k, blocks = int(m_text), int(k_text), int(block_text or 1)
+    a_type, b_type = first, second or first
+    count = max(1, inst.sources[0].bits // 32) * 32 // _BITS[a_type]
+    results = max(1, inst.results[0].bits // 32) // (2 if c_type == "f64" else 1)
+    layouts = _mfma_layouts(m, k, blocks, count, results, c_type == "f64")
+    return Product(m, int(n_text), k, blocks, *layouts, a_type, b_type, c_type, legacy_f8=True)
+
+
+def translate(em: Emitter, inst: Instruction) -> bool:
+    """Translate a matrix instruction; False if it is none."""
+    match = _WMMA.fullmatch(inst.mnemonic)
+    if match is not None:
+        product = _wmma(em, inst, match)
+    else:
+        match = _MFMA.fullmatch(inst.mnemonic)
+        if match is None:
+            return False
+        product = _mfma(em, inst, match)
+    a, b, c = inst.sources[:3]
+    left, right = _registers(em, a), _registers(em, b)
+    start = _accumulator(em, c, product.c_type)
+    for value in (*left, *right, *start):
+        em.check_everywhere(value, "a matrix operand")
+    lists = ", ".join("[" + ", ".join(v.name for v in values) + "]" for values in (left, right, start))
+    result = em.let(f"{em.const(multiply)}({em.const(product)}, len(g.waves), {em.wave_size}, {lists})")
+    code = inst.results[0].code
+    for r in range(max(1, inst.results[0].bits // 32)):
+        em.write_vector32(em.vector_index(code + r), Value(em.let(f"{result}[{r}]")), em.everywhere)
+    return True
