@@ -13,6 +13,7 @@ from loom_target_spirv.select import integers
 from loom_target_spirv.select.context import Context
 from loom_target_spirv.select.conversions import CONVERSION_RULES
 from loom_target_spirv.select.floats import FLOAT_RULES
+from loom_target_spirv.select.math_functions import MATH_RULES
 from loom_target_spirv.select.rules import Rule
 from loom_target_spirv.select.values import Vector
 from loom_target_spirv.types import BOOL, BoolType, FloatType, IntType
@@ -26,7 +27,7 @@ def lane_result(context: Context, op: Op, name: str, operands: Sequence[Value]) 
     if name == "cmpi":
         return integers.compare(context.integers, str(op.attribute("predicate")), operands[0], operands[1])
     if operands and isinstance(operands[0].type, FloatType):
-        rule = FLOAT_RULES.get(name)
+        rule = FLOAT_RULES.get(name) or MATH_RULES.get(name)
         return None if rule is None else rule(context, op, operands)
     table = integers.TRUTH_RULES if operands and operands[0].type == BOOL else integers.INTEGER_RULES
     return table[name](context.integers, *operands) if name in table else None
@@ -34,7 +35,9 @@ def lane_result(context: Context, op: Op, name: str, operands: Sequence[Value]) 
 
 def has_lane_rule(name: str) -> bool:
     """Whether `name` names a lanewise operation."""
-    return name == "cmpi" or any(name in table for table in (CONVERSION_RULES, FLOAT_RULES, integers.INTEGER_RULES))
+    return name == "cmpi" or any(
+        name in table for table in (CONVERSION_RULES, FLOAT_RULES, MATH_RULES, integers.INTEGER_RULES)
+    )
 
 
 def lanewise(context: Context, op: Op) -> None:
