@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from loom.facts import integers
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import MAX64, MIN64, TRANSFER, IntegerFacts, decide
+from loom.facts.uniformity import varying_values
 from loom.ir.core import Op
 from loom.text.parser import parse_module
 
@@ -178,3 +179,45 @@ def test_assumptions_attach_to_their_results() -> None:
     assume = _op(function, "index.assume")
     assert facts.integer(assume.results[0]) == IntegerFacts(0, 4096, 16)
     assert facts.integer(assume.operands[0]) == integers.UNKNOWN
+
+
+def test_wrapped_values_keep_only_powers_of_two() -> None:
+    wide = integers.IntegerFacts(0, integers.MAX64, 12)
+    assert integers.add(wide, wide).divisor == 4
+    # 3 << 62 wraps to a number that 3 does not divide.
+    assert integers.shl(integers.IntegerFacts(divisor=3), integers.exactly(62)).divisor == 1 << 62
+
+
+@pytest.mark.parametrize(
+    ("line", "uniform_in"),
+    [
+        ("%r = kernel.subgroup.id : index", {"subgroup"}),
+        ("%r = kernel.workgroup.id<x> : index", {"subgroup", "workgroup"}),
+        ("%r = kernel.subgroup.reduce<addi> %w : i32", {"subgroup"}),
+        ("%r = kernel.subgroup.reduce<addi> %w {cluster_size = 4} : i32", set()),
+        ("%r = kernel.workgroup.reduce<addi> %w : i32", {"subgroup", "workgroup"}),
+        (
+            "%r = view.atomic.rmw<addi> %one, %v[0] {ordering = relaxed, scope = device} : i32, view<4xi32> -> i32",
+            set(),
+        ),
+        ("%r = view.load %v[0] : view<4xi32> -> i32", {"subgroup", "workgroup"}),
+        ("%r = view.load %p[0] : view<4xi32> -> i32", set()),
+    ],
+)
+def test_what_each_scope_agrees_on(line: str, uniform_in: set[str]) -> None:
+    text = f"""\
+func.def device @f(%v: view<4xi32>) {{
+  %lane = kernel.workitem.id<x> : index
+  %w = index.cast %lane : index to i32
+  %one = scalar.constant 1 : i32
+  %zero = index.constant 0 : offset
+  %bytes = index.constant 16 : offset
+  %own = buffer.alloca<private> align(4) %bytes : buffer
+  %p = buffer.view %own[%zero] : buffer -> view<4xi32>
+  {line}
+  func.return
+}}
+"""
+    function = next(iter(parse_module(text).ops))
+    value = next(op for op in function.walk() if op.results and op.results[0].name == "r").results[0]
+    assert {s for s in ("subgroup", "workgroup") if value not in varying_values(function, s)} == uniform_in

@@ -242,3 +242,31 @@ def test_the_plan_says_why() -> None:
     reasons = {entry.symbol: (entry.reason, entry.role, entry.wanted_by) for entry in result.plan}
     assert reasons["entry"] == ("root", "input", None)
     assert reasons["layer"] == ("dependency", "library", "entry")
+
+
+def entry_user(program: str, arguments: str = "%dst: buffer") -> str:
+    return f"""\
+kernel.entry.decl @upload({arguments})
+
+command.program.def public @{program}() launch(%out: buffer) {{
+  %one = index.constant 1 : index
+  kernel.dispatch @upload[%one](%out) : [index](buffer)
+  command.return
+}}
+"""
+
+
+@pytest.mark.parametrize("split", [0, 1])
+def test_modules_share_the_declaration_of_an_executable_entry(split: int) -> None:
+    first, second = modules(entry_user("p"), entry_user("q"))
+    inputs, libraries = ([first, second], []) if split == 0 else ([first], [second])
+    linked = link(inputs, libraries, LinkOptions(roots=("p", "q"))).module
+    assert verify_module(linked) == []
+    assert print_module(linked).count("kernel.entry.decl @upload(") == 1
+    assert print_module(linked).count("kernel.dispatch @upload[") == 2
+
+
+def test_entries_that_differ_are_an_error() -> None:
+    with pytest.raises(LoomError) as caught:
+        link(modules(entry_user("p"), entry_user("q", "%dst: buffer, %n: index")), [], LinkOptions(roots=("p",)))
+    assert caught.value.diagnostics[0].code == "SYMBOL/006"

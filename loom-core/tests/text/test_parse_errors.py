@@ -25,7 +25,7 @@ def inside(statement: str, arguments: str = "%a: i32, %b: i32") -> str:
         ("%a = scalar.constant 1 : i32\n  %a = scalar.constant 1 : i32", "PARSE/002", 3),
         ("%r = scalar.addi %a %b : i32", "PARSE/003", 23),
         ("%r = scalar.addi %a, %b : vector<>", "PARSE/004", 29),
-        ('kernel.assert %a "open', "PARSE/006", 3),
+        ('kernel.assert %a "open', "PARSE/005", 20),
         ("%r = scalar.addq %a, %b : i32", "PARSE/006", 8),
         ("%r = scalar.addi %a, %b : i33", "PARSE/007", 29),
         ("%r, %s = scalar.addi %a, %b : i32", "PARSE/009", 3),

@@ -88,7 +88,8 @@ def clamp(facts: IntegerFacts, type_: Type) -> IntegerFacts:
 
 def _bounded(lo: int, hi: int, divisor: int) -> IntegerFacts:
     if lo < MIN64 or hi > MAX64:
-        return IntegerFacts(divisor=max(divisor, 1))
+        # A wrapped value keeps only the factors that the modulus 2^64 has.
+        return IntegerFacts(divisor=max(divisor & -divisor, 1))
     return _make(lo, hi, divisor)
 
 
@@ -143,7 +144,8 @@ def shl(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
     k = b.exact
     if k is None or not 0 <= k <= 62:
         return UNKNOWN
-    return _bounded(a.lo << k, a.hi << k, min(a.divisor << k, MAX64))
+    scaled = a.divisor << k
+    return _bounded(a.lo << k, a.hi << k, scaled if scaled <= MAX64 else 1 << k)
 
 
 def shr_logical(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:

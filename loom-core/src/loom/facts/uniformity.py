@@ -12,28 +12,74 @@ from typing import Final
 from loom.ir.core import Op, Value
 
 # Ops whose result differs between lanes whatever their operands are.
-VARYING: Final = frozenset({"kernel.workitem.id", "kernel.workitem.dispatch.id", "kernel.subgroup.lane.id"})
-ALWAYS_UNIFORM: Final = frozenset(
-    {"kernel.workgroup.id", "kernel.workgroup.size", "kernel.workgroup.count", "kernel.subgroup.size"}
+VARYING: Final = frozenset(
+    {
+        "kernel.workitem.id",
+        "kernel.workitem.dispatch.id",
+        "kernel.subgroup.lane.id",
+        "kernel.subgroup.shuffle",
+        "kernel.subgroup.scan",
+        "kernel.workgroup.scan",
+        "kernel.subgroup.match.any",
+        "kernel.subgroup.match.all",
+        # The order in which lanes get at one location decides what each of them sees.
+        "view.atomic.rmw",
+        "view.atomic.cmpxchg",
+        "view.atomic.load",
+        "vector.atomic.rmw",
+        "vector.atomic.rmw.mask",
+        "vector.atomic.cmpxchg",
+    }
+)
+# Ops whose result is one value for the whole workgroup or the whole subgroup.
+WORKGROUP_UNIFORM: Final = frozenset(
+    {
+        "kernel.workgroup.id",
+        "kernel.workgroup.size",
+        "kernel.workgroup.count",
+        "kernel.subgroup.size",
+        "kernel.subgroup.count",
+        "kernel.workgroup.reduce",
+        "kernel.workgroup.vote.any",
+        "kernel.workgroup.vote.all",
+        "kernel.workgroup.vote.count",
+    }
+)
+SUBGROUP_UNIFORM: Final = frozenset(
+    {
+        "kernel.subgroup.id",
+        "kernel.subgroup.broadcast",
+        "kernel.subgroup.broadcast.first",
+        "kernel.subgroup.reduce",
+        "kernel.subgroup.vote.any",
+        "kernel.subgroup.vote.all",
+        "kernel.subgroup.vote.ballot",
+        "kernel.subgroup.active.mask",
+    }
 )
 
 
-def varying_values(function: Op) -> set[Value]:
-    """The varying values of a kernel or function body. Parameters are uniform."""
+def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
+    """The values of a kernel or function body that differ within a ``subgroup`` or ``workgroup``.
+
+    Parameters are uniform.
+    """
     varying: set[Value] = set()
     ops = [op for op in function.walk() if op is not function]
+    uniform = WORKGROUP_UNIFORM | SUBGROUP_UNIFORM if scope == "subgroup" else WORKGROUP_UNIFORM
+    always = VARYING if scope == "subgroup" else VARYING | SUBGROUP_UNIFORM
     changed = True
     while changed:
         before = len(varying)
         for op in ops:
-            _visit(op, varying)
+            _visit(op, varying, uniform, always)
         changed = len(varying) != before
     return varying
 
 
-def _visit(op: Op, varying: set[Value]) -> None:
+def _visit(op: Op, varying: set[Value], uniform: frozenset[str], always: frozenset[str]) -> None:
     name = op.name
-    if name in VARYING:
+    if name in always or (name == "kernel.subgroup.reduce" and op.attribute("cluster_size") is not None):
         varying.update(op.results)
     elif name == "scf.for":
         _loop(op, varying)
@@ -55,8 +101,10 @@ def _visit(op: Op, varying: set[Value]) -> None:
             for successor in op.successors:
                 varying.update(successor.args)
     elif "allocates" in op.spec.traits:
-        pass
-    elif name not in ALWAYS_UNIFORM and any(operand in varying for operand in op.operands):
+        # Each lane has its own private storage: equal addresses, different contents.
+        if op.attribute("space") == "private":
+            varying.update(op.results)
+    elif name not in uniform and any(operand in varying for operand in op.operands):
         varying.update(op.results)
 
 

@@ -11,7 +11,7 @@ from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
 from loom.ir.recursion import deep_recursion
-from loom.link.universe import Member, Universe, is_declaration
+from loom.link.universe import SHARED, Member, Universe, check_compatible, is_declaration
 from loom.specialize.pipeline import CODE, providers_of, target_test
 from loom.specialize.select import bind, decide_requirement, select
 from loom.transforms.dce import eliminate_dead_symbols, is_root, referenced_symbols
@@ -74,7 +74,7 @@ class _Linker:
         # Declaration -> definition that stands in for it.
         self.satisfied: dict[Op, Op] = {}
         self.open: list[Op] = []
-        self._family: dict[str, Op] = {}
+        self._shared: dict[str, Op] = {}
 
     def run(self) -> LinkResult:
         pending = self._roots()
@@ -149,14 +149,15 @@ class _Linker:
                 return [(*definition, reason, wanted_by)]
             if "import_module" not in op.spec.attribute_index or op.attribute("import_module") is None:
                 self.open.append(op)
-        if op.name == "template.decl":
+        if op.name in SHARED:
             assert name is not None
-            first = self._family.setdefault(name, op)
+            first = self._shared.setdefault(name, op)
             for other_member, provider in self.universe.providers.get(name, []):
                 if self._possible(provider):
                     more.append((other_member, provider, "provider", name))
             if first is not op:
-                # Every module that uses a family declares it; one declaration is enough.
+                # Every module that uses a shared contract states it; one statement is enough.
+                check_compatible(op, first)
                 self.satisfied[op] = first
                 return more
         entry = PlanEntry(

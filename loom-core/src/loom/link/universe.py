@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -20,6 +20,10 @@ class Member:
     module: Module
     is_library: bool
     symbols: dict[str, Op]
+
+
+# Contracts that every module which uses them states for itself; equal ones are one.
+SHARED: Final = frozenset({"template.decl", "kernel.entry.decl"})
 
 
 def is_declaration(op: Op) -> bool:
@@ -49,12 +53,14 @@ class Universe:
                 if is_declaration(op):
                     continue
                 other = self.direct.get(name)
-                if other is not None and not (op.name == other[1].name == "template.decl"):
-                    raise LoomError([_duplicate(name, op, other[1])])
+                if other is not None:
+                    if op.name != other[1].name or op.name not in SHARED:
+                        raise LoomError([_duplicate(name, op, other[1])])
+                    check_compatible(op, other[1])
                 self.direct.setdefault(name, (member, op))
         for member in self.libraries:
             for name, op in member.symbols.items():
-                if not is_declaration(op) and (is_exported(op) or op.name in ("config.def", "template.decl")):
+                if not is_declaration(op) and (is_exported(op) or op.name == "config.def" or op.name in SHARED):
                     self.exported.setdefault(name, []).append((member, op))
         for member in (*self.inputs, *self.libraries):
             for op in member.symbols.values():
@@ -67,7 +73,7 @@ class Universe:
             return None
         found = self.direct.get(name)
         candidates = [] if found is not None else self.exported.get(name, [])
-        if len(candidates) > 1 and not all(op.name == "template.decl" for _, op in candidates):
+        if len(candidates) > 1 and not all(op.name in SHARED for _, op in candidates):
             raise LoomError([_duplicate(name, candidates[1][1], candidates[0][1])])
         found = found or (candidates[0] if candidates else None)
         if found is not None:

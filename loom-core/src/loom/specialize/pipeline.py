@@ -15,6 +15,7 @@ from loom.specialize.select import Selection, bind, require_provider_holds, sele
 from loom.specialize.targets import accepts_record, check_authored_target
 from loom.transforms.canonicalize import canonicalize
 from loom.transforms.dce import eliminate_dead_symbols, is_root
+from loom.transforms.exits import nest_exits
 from loom.transforms.fold import make_constant
 from loom.transforms.inline import MAX_DEPTH, inline_call, inline_calls
 from loom.transforms.loops import apply_loop_policies
@@ -68,6 +69,7 @@ def _specialize_function(
         check_authored_target(function, symbols, target)
     facts = target.facts if target is not None else {}
     bind_configuration(function, symbols)
+    nest_exits(function)
     for _ in range(MAX_DEPTH):
         inline_calls(function, symbols)
         canonicalize(function, symbols, facts)

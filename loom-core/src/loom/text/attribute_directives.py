@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import did_you_mean
-from loom.ir.types import ERROR
+from loom.ir.types import ERROR, Type
 from loom.spec.kinds import DYNAMIC
 from loom.text import attributes as attribute_syntax
 from loom.text.directives import Args, DirectiveDef, add_directives, always, index_entries
@@ -170,6 +170,17 @@ def _write_aligned(pn: Printer, op: Op, args: Args) -> str:
     return f"[{', '.join(items)}]"
 
 
+# -- one type for all results of a packing: a total and one offset for each range ------------------------------
+
+
+def _read_packed_types(p: Parser, ranges: list[Value]) -> list[Type]:
+    return [p.type()] * (len(ranges) + 1)
+
+
+def _write_packed_types(pn: Printer, op: Op, args: Args) -> str:
+    return op.results[0].type.text
+
+
 add_directives(
     {
         "dict": DirectiveDef(
@@ -193,6 +204,14 @@ add_directives(
             write=_write_operand_dict,
             present=lambda op, args: op.attribute(args[1]),
             starts=lambda token: token == "{",
+        ),
+        "packed_types": DirectiveDef(
+            outputs=lambda args: [f"t_{args[1]}"],
+            inputs=lambda args: [f"o_{args[0]}"],
+            read=_read_packed_types,
+            write=_write_packed_types,
+            present=always,
+            starts=lambda token: True,
         ),
         "aligned": DirectiveDef(
             outputs=lambda args: [f"o_{args[0]}", f"a_{args[1]}"],

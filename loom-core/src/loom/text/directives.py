@@ -127,6 +127,7 @@ _HOMES: Final = {
     "indices": "loom.text.attribute_directives",
     "operand_dict": "loom.text.attribute_directives",
     "aligned": "loom.text.attribute_directives",
+    "packed_types": "loom.text.attribute_directives",
     "args": "loom.text.signatures",
     "counted_args": "loom.text.signatures",
     "more_args": "loom.text.signatures",

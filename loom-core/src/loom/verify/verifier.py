@@ -8,6 +8,7 @@ from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError
 from loom.ir.recursion import deep_recursion
 from loom.verify.compiled import check_of
+from loom.verify.convergence import MEETINGS, check_convergence
 from loom.verify.dominance import DominanceChecker
 from loom.verify.effects import EFFECTFUL, check_poison, check_pure_call, check_purity
 from loom.verify.symbols import USES, check_references, check_symbols
@@ -50,6 +51,7 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
     last_name = ""
     check = None
     special = False
+    meets = False
     for op in root.walk():
         if op.name != last_name:
             # Runs of equal ops are common; look their rules up once.
@@ -57,6 +59,7 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             check = check_of(type(op))
             traits = op.spec.traits
             indices = op.spec.attribute_index
+            meets = meets or last_name in MEETINGS
             special = (
                 last_name in USES
                 or "target" in indices
@@ -76,4 +79,7 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             findings += check_poison(op)
     checker = DominanceChecker()
     checker.op(root)
-    return findings + checker.findings
+    findings += checker.findings
+    if meets and not findings:
+        findings += check_convergence(root)
+    return findings

@@ -5,10 +5,12 @@ from __future__ import annotations
 from loom.dialects import words as w
 from loom.dialects.buffer import verify as v
 from loom.ir.core import Op, Value
-from loom.ir.types import BUFFER, OFFSET
+from loom.ir.types import BUFFER, I1, I32, OFFSET, PAYLOADS
 from loom.spec import constraints as c
 from loom.spec import kinds as k
 from loom.spec import model as s
+
+PATTERN = c.Constraint("integer or float of 8, 16, 32 or 64 bits", PAYLOADS - {I1})
 
 
 @s.op(
@@ -26,7 +28,7 @@ class Alloca(Op):
     result: Value = s.result(c.BUFFER, fixed=BUFFER)
 
 
-@s.op("buffer.pack", " $<aligned sizes alignments> : type($results)", traits=("pure",), verify=v.pack)
+@s.op("buffer.pack", " $<aligned sizes alignments> : $<packed_types sizes results>", traits=("pure",), verify=v.pack)
 class Pack(Op):
     """Aligned, disjoint offsets of byte ranges that live together, after their total stride."""
 
@@ -95,3 +97,67 @@ class Length(Op):
 
     source: Value = s.operand(c.BUFFER)
     result: Value = s.result(c.OFFSET, fixed=OFFSET)
+
+
+@s.op("buffer.load.i8.u", " $source[$byte_offset]", traits=("reads",))
+class LoadByte(Op):
+    """One byte, zero-extended."""
+
+    source: Value = s.operand(c.BUFFER)
+    byte_offset: Value = s.operand(c.OFFSET)
+    result: Value = s.result(c.I32, fixed=I32)
+
+
+@s.op("buffer.store.i8", " $value, $target[$byte_offset]", traits=("writes",))
+class StoreByte(Op):
+    """Writes the low byte of a word."""
+
+    value: Value = s.operand(c.I32)
+    target: Value = s.operand(c.BUFFER)
+    byte_offset: Value = s.operand(c.OFFSET)
+
+
+@s.op("buffer.copy", " $source[$source_offset], $target[$target_offset], $length", traits=("reads", "writes"))
+class Copy(Op):
+    """Copies bytes between ranges that do not overlap."""
+
+    source: Value = s.operand(c.BUFFER)
+    source_offset: Value = s.operand(c.OFFSET)
+    target: Value = s.operand(c.BUFFER)
+    target_offset: Value = s.operand(c.OFFSET)
+    length: Value = s.operand(c.OFFSET)
+
+
+@s.op("buffer.fill", " $pattern, $target[$byte_offset], $length : type($pattern)", traits=("writes",))
+class Fill(Op):
+    """Repeats the little-endian bytes of a scalar; a last partial repetition writes its low bytes."""
+
+    pattern: Value = s.operand(PATTERN)
+    target: Value = s.operand(c.BUFFER)
+    byte_offset: Value = s.operand(c.OFFSET)
+    length: Value = s.operand(c.OFFSET)
+
+
+@s.op("buffer.compare", " $lhs[$lhs_offset], $rhs[$rhs_offset], $length", traits=("reads",))
+class Compare(Op):
+    """Compares unsigned bytes in order: -1, 0 or 1."""
+
+    lhs: Value = s.operand(c.BUFFER)
+    lhs_offset: Value = s.operand(c.OFFSET)
+    rhs: Value = s.operand(c.BUFFER)
+    rhs_offset: Value = s.operand(c.OFFSET)
+    length: Value = s.operand(c.OFFSET)
+    result: Value = s.result(c.I32, fixed=I32)
+
+
+@s.op(
+    "buffer.fence",
+    " scope($scope) ordering($ordering)",
+    traits=("unknown_effects", "fence"),
+    verify=v.fence,
+)
+class Fence(Op):
+    """Orders the executing thread's accesses to all storage."""
+
+    scope: str = s.attribute(w.SCOPE)
+    ordering: str = s.attribute(w.ORDERING)

@@ -53,3 +53,8 @@ def alignment(op: Any) -> list[Diagnostic] | None:
 def memory_space(op: Any) -> list[Diagnostic] | None:
     """Never ``unknown``."""
     return [out_of_contract(op, "memory_space", "unknown", "a concrete space")] if op.space == "unknown" else None
+
+
+def fence(op: Any) -> list[Diagnostic] | None:
+    """A fence orders something."""
+    return [out_of_contract(op, "ordering", "relaxed", "an ordering")] if op.ordering == "relaxed" else None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from loom.dialects import words as w
+from loom.dialects.kernel import collectives as collectives  # registers
+from loom.dialects.kernel import transfers as transfers  # registers
 from loom.dialects.kernel import verify as v
 from loom.ir.attributes import Predicate
 from loom.ir.core import Op, Region, Value
-from loom.ir.types import INDEX
+from loom.ir.types import BUFFER, INDEX
 from loom.spec import constraints as c
 from loom.spec import kinds as k
 from loom.spec import model as s
@@ -74,11 +76,13 @@ class EntryDecl(Op):
 
 @s.op(
     "kernel.launch.config",
-    " workgroups($count_x, $count_y, $count_z) workgroup_size($size_x, $size_y, $size_z) : type($count_x)",
+    " workgroups($count_x, $count_y, $count_z) workgroup_size($size_x, $size_y, $size_z)"
+    "⟦ cluster_size($cluster)⟧⟦ dynamic_workgroup_storage($dynamic_storage)⟧ : type($count_x)",
     traits=("terminator",),
+    verify=v.launch_config,
 )
 class LaunchConfig(Op):
-    """Counts of workgroups and the size of one."""
+    """Counts of workgroups, the size of one, and what else a launch may ask for."""
 
     count_x: Value = s.operand(c.INDEX)
     count_y: Value = s.operand(c.INDEX)
@@ -86,11 +90,43 @@ class LaunchConfig(Op):
     size_x: Value = s.operand(c.INDEX)
     size_y: Value = s.operand(c.INDEX)
     size_z: Value = s.operand(c.INDEX)
+    cluster: list[Value] = s.operands(c.INDEX)
+    dynamic_storage: Value | None = s.optional_operand(c.OFFSET)
 
 
 @s.op("kernel.return", "", traits=("terminator", "return"))
 class Return(Op):
     """Ends the invocation."""
+
+
+@s.op("kernel.exit", " $condition : type($condition)⟦ $body⟧", traits=("unknown_effects",), verify=v.exit_)
+class Exit(Op):
+    """Leaves the kernel if the condition holds, after an optional last block of work."""
+
+    condition: Value = s.operand(c.I1)
+    body: Region | None = s.region("kernel.return", implicit=True, optional=True)
+
+
+@s.op("kernel.assert", " $condition⟦ $message⟧ : type($condition)", traits=("unknown_effects",), verify=v.device_only)
+class Assert(Op):
+    """Fails the launch when the condition is false; nothing may be concluded from it."""
+
+    condition: Value = s.operand(c.I1)
+    message: str | None = s.optional_attribute(k.STRING)
+
+
+@s.op(
+    "kernel.workgroup.storage",
+    " align($alignment) $byte_size : type($result)",
+    traits=("unique_identity",),
+    verify=v.workgroup_storage,
+)
+class WorkgroupStorage(Op):
+    """The tail of workgroup storage that the launch asked for."""
+
+    alignment: int = s.attribute(k.INT)
+    byte_size: Value = s.operand(c.OFFSET)
+    result: Value = s.result(c.BUFFER, fixed=BUFFER)
 
 
 @s.op(
@@ -143,12 +179,17 @@ AXIS_QUERIES: Final = {
     "workgroup.size": "Workgroup extent.",
     "workgroup.count": "Grid extent in workgroups.",
     "workitem.dispatch.id": "workgroup.id * workgroup.size + workitem.id.",
+    "cluster.id": "Cluster coordinate in the grid.",
+    "cluster.workgroup.id": "Workgroup coordinate inside its cluster.",
+    "cluster.size": "Cluster extent in workgroups.",
+    "cluster.count": "Grid extent in clusters.",
 }
 QUERIES: Final = {
     "subgroup.id": "Subgroup coordinate in the workgroup.",
     "subgroup.count": "Subgroups per workgroup.",
     "subgroup.size": "Execution width, inactive lanes included.",
     "subgroup.lane.id": "Lane in its subgroup.",
+    "cluster.workgroup.flat_id": "Linear workgroup coordinate inside its cluster.",
 }
 
 for _name, _summary in AXIS_QUERIES.items():

@@ -89,6 +89,41 @@ def device_only(op: Op) -> list[Diagnostic] | None:
     ]
 
 
+def launch_config(op: Any) -> list[Diagnostic] | None:
+    """A cluster has three extents or none."""
+    if len(op.cluster) in (0, 3):
+        return None
+    return [_count(op, "cluster extents", len(op.cluster), 3)]
+
+
+def exit_(op: Op) -> list[Diagnostic] | None:
+    """Stands directly in a kernel body."""
+    parent = op.parent_op
+    if parent is not None and parent.name == "kernel.def" and op.parent.parent is parent.regions[1]:  # type: ignore[union-attr]
+        return None
+    return [
+        Diagnostic(
+            "STRUCTURE/029",
+            "'kernel.exit' must stand directly in a kernel body",
+            op.loc,
+            {
+                "op_name": op.name,
+                "constraint_kind": "parent",
+                "ancestor_name": "kernel.def",
+                "actual_ancestor": parent.name if parent else "module",
+            },
+        )
+    ]
+
+
+def workgroup_storage(op: Any) -> list[Diagnostic]:
+    """Stands in device code; the alignment is a power of two."""
+    found = device_only(op) or []
+    if op.alignment < 1 or op.alignment & (op.alignment - 1):
+        found.append(out_of_contract(op, "alignment", op.alignment, "a positive power of two"))
+    return found
+
+
 def barrier(op: Any) -> list[Diagnostic] | None:
     """Legal combinations of space, scope and ordering."""
     if op.space not in BARRIERS:
