@@ -89,9 +89,13 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     r = vh + to_odd(z, e)
     ea, eb, ec = _exponent(a), _exponent(b), _exponent(c)
     finite = (ea < 0x7FF) & (eb < 0x7FF) & (ec < 0x7FF)
+    # Without rounding twice: an infinite c absorbs a product that overflows, a zero c leaves the sign of one that
+    # vanishes.
+    direct = np.where((ec == 0x7FF) & (ea < 0x7FF) & (eb < 0x7FF), c, a * b + c)
+    direct = np.where((c == 0) & (a != 0) & (b != 0), a * b, direct)
     if mode.round64:
         slow = finite & (a != 0) & (b != 0)
-        r = np.where(slow, r, a * b + c)
+        r = np.where(slow, r, direct)
     else:
         product = ea + eb - 1023  # biased exponent of the product, one too low at most
         zero = (a == 0) | (b == 0) | (c == 0)
@@ -101,7 +105,7 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
         safe = (product > 120) & (product < 2030) & (np.maximum(ea, eb) < 2010) & (ec < 2030)
         safe &= _exponent(r) > 120
         slow = ~(simple | absorbed | safe)
-        r = np.where(simple, a * b + c, np.where(absorbed, c, r))
+        r = np.where(simple, direct, np.where(absorbed, c, r))
     if slow.any():
         r[slow] = exact_fma(mode.round64, a[slow], b[slow], c[slow])
     return select_nan(F64, _out(mode, r), a, b, c)
