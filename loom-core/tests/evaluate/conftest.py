@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 import attrs
+import numpy as np
 import pytest
 
 from loom.evaluate.dispatch import call_function, launch_kernel
@@ -172,6 +174,62 @@ kernel.def @k() {{
         module = self.module(text)
         return call_function(Program(module, limits=limits or Limits()), module.symbols()[name], arguments)
 
+    def operation(
+        self, lines: str, inputs: Mapping[str, tuple[str, Any]], outputs: Mapping[str, str]
+    ) -> list[np.ndarray[Any, Any]]:
+        """Evaluate lines of operations on vectors and scalars, once for each row of the inputs.
+
+        Inputs are `name: (type, rows)`, outputs `name: type`. Returns the rows of every output. They come from a
+        function called for each row; a kernel with one work-item per row must agree, whichever of its inputs its
+        work-items share.
+        """
+        names = list(inputs)
+        count = len(inputs[names[0]][1]) if names else 3
+        parameters = ", ".join(f"%{name}: {type_}" for name, (type_, _) in inputs.items())
+        results = ", ".join(outputs.values())
+        values = ", ".join(f"%{name}" for name in outputs)
+        text = f"func.def public @f({parameters}) -> ({results}) {{\n{lines}\n  func.return {values} : {results}\n}}\n"
+        module = self.module(text)
+        program = Program(module)
+        function = module.symbols()["f"]
+        for shared in itertools.product((False, True), repeat=len(names)):
+            chosen = {
+                n: [inputs[n][1][0 if s else i] for i in range(count)] for n, s in zip(names, shared, strict=True)
+            }
+            rows = [call_function(program, function, [chosen[n][i] for n in names]) for i in range(count)]
+            columns = [np.array([row[at] for row in rows]) for at in range(len(outputs))]
+            self._agree(lines, inputs, outputs, columns, dict(zip(names, shared, strict=True)))
+            if not any(shared):
+                answer = columns
+        return answer
+
+    def _agree(
+        self,
+        lines: str,
+        inputs: Mapping[str, tuple[str, Any]],
+        outputs: Mapping[str, str],
+        columns: Sequence[np.ndarray[Any, Any]],
+        shared: Mapping[str, bool],
+    ) -> None:
+        count = len(columns[0])
+        body = ["  %zero_row = index.constant 0 : index"]
+        for name, (type_, _) in inputs.items():
+            row = "%zero_row" if shared[name] else "%lane"
+            view, access, zeros = _row_access(type_, count)
+            body.append(f"  %view_{name} = buffer.view %b_{name}[%at0] : buffer -> {view}")
+            body.append(f"  %{name} = {access}.load %view_{name}[{row}{zeros}] : {view} -> {type_}")
+        body.append(lines)
+        for name, type_ in outputs.items():
+            view, access, zeros = _row_access(type_, count)
+            body.append(f"  %out_{name} = buffer.view %o_{name}[%at0] : buffer -> {view}")
+            body.append(f"  {access}.store %{name}, %out_{name}[%lane{zeros}] : {type_}, {view}")
+        parameters = ", ".join([*(f"%b_{n}: buffer" for n in inputs), *(f"%o_{n}: buffer" for n in outputs)])
+        got = [np.zeros_like(c) for c in columns]
+        arguments = [np.ascontiguousarray(rows) for _, rows in inputs.values()]
+        self.launch(self.kernel("\n".join(body), parameters, size=count), [], [*arguments, *got])
+        for column, mine in zip(columns, got, strict=True):
+            assert column.tobytes() == mine.tobytes(), f"work-items with shared {shared} disagree with single calls"
+
     def fault(self, run: Callable[[], object]) -> Diagnostic:
         """The one diagnostic that running raises."""
         with pytest.raises(LoomError) as caught:
@@ -185,6 +243,14 @@ kernel.def @k() {{
         assert span is not None
         line, _ = span.source.line_column(span.start)
         return span.source.line_text(line).strip()
+
+
+def _row_access(type_: str, count: int) -> tuple[str, str, str]:
+    """The view type of rows of a type, the dialect that accesses a row, and the indices behind the row's."""
+    if type_.startswith("vector<"):
+        inner = type_[len("vector<") : -1]
+        return f"view<{count}x{inner}>", "vector", ", 0" * inner.count("x", 0, inner.rindex("x") + 1)
+    return f"view<{count}x{type_}>", "view", ""
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "geluf": ("variant", "scale"),
     "bitfield.extractu": ("offset", "width"),
     "bitfield.extracts": ("offset", "width"),
+    "bitfield.insert": ("offset", "width"),
 }
 
 
