@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+pytest.importorskip("loom_target_amdgpu", reason="the emulator decodes with loom-target-amdgpu")
+
 KERNELS = Path(__file__).with_name("amdgpu_kernels")
 CLANG = shutil.which("clang-19")
 LLVM_MC = shutil.which("llvm-mc-19")

@@ -134,7 +134,9 @@ def dual(em: Emitter, inst: Instruction) -> None:
     pending = []
     for half in (inst, inst.second):
         em.instruction = half
-        operation = VECTOR[dual_base(half)]
+        operation = VECTOR.get(dual_base(half))
+        if operation is None:
+            raise em.unsupported(f"{half.mnemonic} is not supported by the emulator")
         pending.append((half, operation, _compute(em, half, operation)))
     for half, operation, outcome in pending:
         em.instruction = half
