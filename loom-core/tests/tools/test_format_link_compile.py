@@ -153,3 +153,11 @@ def test_help_starts_without_heavy_imports(tool: str) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_every_tool_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for tool in (format_tool, link_tool, compile_tool, plugins_tool):
+        with pytest.raises(SystemExit) as stopped:
+            tool.main(["--version"])
+        assert stopped.value.code == 0
+        assert capsys.readouterr().out.split()[1][0].isdigit()

@@ -20,15 +20,29 @@ EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 
+class _Version(argparse.Action):
+    """``--version``, looking the number up only when asked: package metadata takes time to read."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
+        import importlib.metadata
+
+        parser.exit(message=f"{parser.prog} {importlib.metadata.version('loom-core')}\n")
+
+
 def make_parser(prog: str, description: str, examples: str) -> argparse.ArgumentParser:
     """An argument parser with examples in its help and no abbreviated flags."""
-    return argparse.ArgumentParser(
+    parser = argparse.ArgumentParser(
         prog=prog,
         description=description,
         epilog="examples:\n" + examples,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action=_Version)
+    return parser
 
 
 def wants_colour(stream: object) -> bool:
