@@ -29,7 +29,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *rest: object) -> None:
         import importlib.metadata
 
-        parser.exit(message=f"{parser.prog} {importlib.metadata.version('loom-core')}\n")
+        sys.stdout.write(f"{parser.prog} {importlib.metadata.version('loom-core')}\n")
+        parser.exit()
 
 
 def make_parser(prog: str, description: str, examples: str) -> argparse.ArgumentParser:
