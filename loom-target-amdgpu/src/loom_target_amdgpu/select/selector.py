@@ -197,10 +197,12 @@ class Selector:
                 self._load_scalar(kernel_args[parameter.index], parameter)
         buffers = [p for p in by_index.values() if p.is_buffer]
         while buffers:
-            run = [p for p in buffers if p.offset == buffers[0].offset + 8 * (p.index - buffers[0].index)]
-            count = next(n for n in (8, 4, 2, 1) if n <= len(run))
-            self._load_buffers(kernel_args, run[:count])
-            buffers = [p for p in buffers if p not in run[:count]]
+            adjacent = 1
+            while adjacent < len(buffers) and buffers[adjacent].offset == buffers[0].offset + 8 * adjacent:
+                adjacent += 1
+            count = next(n for n in (8, 4, 2, 1) if n <= adjacent)
+            self._load_buffers(kernel_args, buffers[:count])
+            buffers = buffers[count:]
 
     def _load_scalar(self, argument: Value, parameter: abi.Parameter) -> None:
         type_ = argument.type
