@@ -1,0 +1,141 @@
+"""The two ends of a sequence of words: what encoders write into and decoders read from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loom.bytecode.failures import Damage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from loom.ir.core import Value
+    from loom.ir.types import Type
+
+# Attribute values and types nest; text allows far less.
+MAX_NESTING: Final = 64
+
+
+class Sink:
+    """Words being written. Strings and static types become numbers of the file's tables.
+
+    ``numbers`` and ``defined`` describe the body being written: the number of each of its values, and how many
+    of them are defined so far. Outside a body there are none.
+    """
+
+    __slots__ = ("defined", "numbers", "strings", "types", "words")
+
+    def __init__(self, strings: dict[str, int], types: dict[Type, int]) -> None:
+        self.words: list[int] = []
+        self.strings = strings
+        self.types = types
+        self.numbers: Mapping[Value, int] = {}
+        self.defined = 0
+
+    def string_id(self, text: str) -> int:
+        """The number of a string, from 1; it enters the table when new."""
+        strings = self.strings
+        return strings.setdefault(text, len(strings) + 1)
+
+    def string(self, text: str) -> None:
+        """Write a string."""
+        self.words.append(self.string_id(text))
+
+    def value(self, value: Value) -> None:
+        """Write a reference to a value: how many definitions back it is, or 0 and its distance ahead."""
+        number = self.numbers.get(value)
+        if number is None:
+            raise ValueError(f"value '%{value.name or '?'}' is not defined inside the symbol that uses it")
+        back = self.defined - number
+        if back > 0:
+            self.words.append(back)
+        else:
+            self.words += (0, -back)
+
+
+class Cursor:
+    """A position in words being read. Reading past the end raises ``IndexError``, which callers expect.
+
+    ``strings`` and ``types`` are the file's tables with an unused entry 0. ``values`` are those defined so far in
+    the body being read; ``ahead`` maps the number of a value that is yet to come to its stand-in, and is
+    ``None`` where there cannot be one.
+    """
+
+    __slots__ = ("ahead", "at", "strings", "types", "values", "words")
+
+    def __init__(self, words: list[int], strings: Sequence[str | None], types: Sequence[Type | None]) -> None:
+        self.words = words
+        self.at = 0
+        self.strings = strings
+        self.types = types
+        self.values: list[Value] = []
+        self.ahead: dict[int, Value] | None = None
+
+    def word(self) -> int:
+        """The next word."""
+        word = self.words[self.at]
+        self.at += 1
+        return word
+
+    def count(self) -> int:
+        """The next word as a number of items that follow, each at least one word long."""
+        count = self.word()
+        if count > len(self.words) - self.at:
+            raise Damage(
+                "BYTECODE/009",
+                f"{count} items are announced, {len(self.words) - self.at} words are left",
+                table_name="record",
+                count=count,
+                limit=len(self.words) - self.at,
+            )
+        return count
+
+    def string(self) -> str:
+        """The string that the next word numbers."""
+        number = self.word()
+        strings = self.strings
+        text = strings[number] if number < len(strings) else None
+        if text is None:
+            raise Damage(
+                "BYTECODE/010",
+                f"string {number} of {len(strings) - 1}",
+                field_name="string",
+                string_id=number,
+                string_count=len(strings) - 1,
+            )
+        return text
+
+    def value(self) -> Value:
+        """The value that the next word or two refer to; a stand-in for one that is defined later."""
+        back = self.word()
+        values = self.values
+        if back:
+            if back > len(values):
+                raise bad_value(back, len(values))
+            return values[-back]
+        number = len(values) + self.word()
+        if self.ahead is None:
+            raise bad_value(number, len(values))
+        found = self.ahead.get(number)
+        if found is None:
+            found = self.ahead[number] = stand_in()
+        return found
+
+
+def stand_in() -> Value:
+    """A value that takes the place of one whose definition is not read yet."""
+    from loom.ir.core import Block, Value
+    from loom.ir.types import ERROR
+
+    return Value(ERROR, Block(), 0)
+
+
+def bad_value(reference: int, count: int) -> Damage:
+    """A reference to a value that does not exist."""
+    return Damage(
+        "BYTECODE/012",
+        f"reference {reference} with {count} values defined",
+        table_name="values",
+        ref_id=reference,
+        table_count=count,
+    )

@@ -1,0 +1,331 @@
+"""Opening bytecode files by their index, and reading them whole."""
+
+from __future__ import annotations
+
+import gc
+import zlib
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from loom.bytecode import container as c
+from loom.bytecode.attributes import read_attribute, read_encoding
+from loom.bytecode.body import BodyReader, Form
+from loom.bytecode.cursor import Cursor
+from loom.bytecode.failures import Damage
+from loom.bytecode.index import SymbolEntry, read_index
+from loom.bytecode.layout import ABSENT, GIVEN, IN_BODY
+from loom.bytecode.types import read_structure
+from loom.bytecode.varint import decode_words
+from loom.ir.attributes import Encoding
+from loom.ir.core import Module, Op
+from loom.ir.diagnostics import LoomError, did_you_mean, fail
+from loom.ir.recursion import deep_recursion
+from loom.ir.types import Type
+from loom.spec.registry import known_names, lookup
+
+MAX_FILE_BYTES: Final = 1 << 30
+_ANY: Final = float("inf")
+
+
+class BytecodeFile:
+    """A file whose tables and index are read and whose bodies are not.
+
+    ``entries`` are the module-level operations in order. ``decoded`` counts the bodies decoded so far.
+    """
+
+    def __init__(self, data: bytes, filename: str, checksums: bool) -> None:
+        self.filename = filename
+        self.decoded = 0
+        self._checksums = checksums
+        self._container = container = c.read_container(data, checksums=checksums)
+        self._strings = _read_strings(container.section(c.STRINGS))
+        self._sources = self._read_sources()
+        self._types = self._read_types()
+        self._ops = self._read_ops()
+        self._form_words, self._form_starts = _table(container.section(c.FORMS), "forms")
+        self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
+        self.name, self.header, self.aliases = self._read_head()
+        sizes = [end - start for start, end in (container.ranges[k] for k in (c.BODIES, c.LOCATIONS))]
+        self.entries: list[SymbolEntry] = read_index(container.section(c.SYMBOLS), self._strings, *sizes)
+        self._symbols: dict[str, SymbolEntry] | None = None
+
+    @classmethod
+    def open(cls, data: bytes, filename: str = "<bytecode>", *, checksums: bool = True) -> BytecodeFile:
+        """Read the tables and the index of a file's contents.
+
+        Without ``checksums`` damage is found only where it breaks the structure, as when the transport has checked
+        the file already. Raises :class:`~loom.ir.diagnostics.LoomError` for anything but a sound file.
+        """
+        if len(data) > MAX_FILE_BYTES:
+            raise Damage(
+                "BYTECODE/009", f"{len(data)} bytes", table_name="file", count=len(data), limit=MAX_FILE_BYTES
+            ).located(filename)
+        try:
+            return cls(bytes(data), filename, checksums)
+        except Damage as damage:
+            raise damage.located(filename) from None
+        except IndexError:
+            raise _short_record("tables").located(filename) from None
+
+    def symbols(self) -> dict[str, SymbolEntry]:
+        """Symbol name -> entry (the first one when a name is defined twice)."""
+        if self._symbols is None:
+            self._symbols = {}
+            for entry in self.entries:
+                if entry.name is not None:
+                    self._symbols.setdefault(entry.name, entry)
+        return self._symbols
+
+    def materialize(self, symbol: str | SymbolEntry) -> Op:
+        """Decode one module-level operation; every call makes a new one, which belongs to no module.
+
+        Raises ``KeyError`` for a name that the file does not define, and
+        :class:`~loom.ir.diagnostics.LoomError` when the body is damaged or has operations that nothing declares.
+        """
+        entry = self.symbols()[symbol] if isinstance(symbol, str) else symbol
+        try:
+            with deep_recursion():
+                return self._decode(entry)
+        except Damage as damage:
+            raise damage.located(self.filename, entry.name) from None
+
+    def module(self) -> Module:
+        """Decode everything. The result is not verified."""
+        module = Module(self.name)
+        module.header = self.header
+        module.aliases = dict(self.aliases)
+        # As in reading text: collecting cyclic garbage while a large program grows costs time and frees nothing.
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            for entry in self.entries:
+                module.body.append(self.materialize(entry))
+        finally:
+            if was_enabled:
+                gc.enable()
+        return module
+
+    # -- tables --------------------------------------------------------------------------------------------
+
+    def _cursor(self, words: list[int]) -> Cursor:
+        return Cursor(words, self._strings, self._types)
+
+    def _read_sources(self) -> list[str]:
+        cursor = Cursor(decode_words(self._container.section(c.SOURCES)), self._strings, ())
+        return [cursor.string() for _ in range(len(cursor.words))]
+
+    def _read_types(self) -> list[Type | None]:
+        types: list[Type | None] = [None]
+        words, starts = _table(self._container.section(c.TYPES), "types")
+        cursor = Cursor(words, self._strings, types)
+        for end in starts[1:]:
+            # The table grows as it is read: a type can only mention those in front of it.
+            types.append(read_structure(cursor))
+            if cursor.at != end:
+                raise _record("types", len(types) - 2, "length")
+        return types
+
+    def _read_ops(self) -> list[tuple[str, list[str]]]:
+        found: list[tuple[str, list[str]]] = []
+        cursor = Cursor(decode_words(self._container.section(c.OPS)), self._strings, ())
+        while cursor.at < len(cursor.words):
+            name = cursor.string()
+            found.append((name, [cursor.string() for _ in range(cursor.count())]))
+        return found
+
+    def _read_head(self) -> tuple[str, tuple[str, ...], dict[str, Encoding]]:
+        cursor = self._cursor(decode_words(self._container.section(c.MODULE)))
+        name = cursor.string()
+        header = tuple([cursor.string() for _ in range(cursor.count())])
+        aliases: dict[str, Encoding] = {}
+        for _ in range(cursor.count()):
+            alias = cursor.string()
+            aliases[alias] = read_encoding(cursor)
+        if cursor.at != len(cursor.words):
+            raise _record("module", 0, "length")
+        return name, header, aliases
+
+    # -- bodies --------------------------------------------------------------------------------------------
+
+    def _piece(self, section: int, piece: tuple[int, int, int]) -> bytes:
+        start, end, checksum = piece
+        base = self._container.ranges[section][0]
+        data = self._container.data[base + start : base + end]
+        if self._checksums and zlib.crc32(data) != checksum:
+            raise Damage("BYTECODE/016", "the checksum does not match", offset=start, failure_code="checksum")
+        return data
+
+    def _decode(self, entry: SymbolEntry) -> Op:
+        self.decoded += 1
+        words = decode_words(self._piece(c.BODIES, entry.body))
+        reader = BodyReader(words, self._strings, self._types, self._forms, self._form)
+        record = self._piece(c.LOCATIONS, entry.locations)
+        if self._container.locations and not record:
+            raise Damage("BYTECODE/013", "the record is missing", location_id=0, offset=0, failure_code="missing")
+        op = reader.read(record, self._sources)
+        index = op.spec.symbol_attribute
+        if op.name != entry.op_name or (op.attributes[index] if index is not None else None) != entry.name:
+            raise Damage(
+                "BYTECODE/016", f"it defines something else: '{op.name}'", offset=entry.body[0], failure_code="identity"
+            )
+        return op
+
+    def _form(self, number: int) -> Form:
+        """Decode a form on first use. Raises ``IndexError`` for a number beyond the table."""
+        start, end = self._form_starts[number], self._form_starts[number + 1]
+        cursor = self._cursor(self._form_words[start:end])
+        op_number = cursor.word()
+        if op_number >= len(self._ops):
+            raise Damage(
+                "BYTECODE/012",
+                f"op {op_number} of {len(self._ops)}",
+                table_name="ops",
+                ref_id=op_number,
+                table_count=len(self._ops),
+            )
+        name, attribute_names = self._ops[op_number]
+        cls = lookup(name)
+        if cls is None:
+            raise self._unknown_op(name)
+        form = _make_form(cls, cursor, attribute_names, number)
+        self._forms[number] = form
+        return form
+
+    def _unknown_op(self, name: str) -> LoomError:
+        from loom.plugins.manager import missing_dialect_hint
+
+        return fail(
+            "PARSE/006",
+            f"{self.filename}: unknown operation '{name}'",
+            None,
+            hint=did_you_mean(name, known_names()) or missing_dialect_hint(name.partition(".")[0]),
+            emitter="reader",
+            op_name=name,
+        )
+
+
+def read_module(data: bytes, filename: str = "<bytecode>") -> Module:
+    """Read a whole module. Raises :class:`~loom.ir.diagnostics.LoomError`; the result is not verified."""
+    return BytecodeFile.open(data, filename).module()
+
+
+def _read_strings(section: bytes) -> list[str | None]:
+    """The strings from 1 on."""
+    count, at = _leading_word(section, 0)
+    size, at = _leading_word(section, at)
+    lengths = decode_words(section[at : at + size])
+    try:
+        text = section[at + size :].decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError as error:
+        raise Damage(
+            "BYTECODE/006",
+            "strings: malformed UTF-8",
+            section_name="strings",
+            table_name="strings",
+            record_index=0,
+            field_name="text",
+            offset=error.start,
+            failure_code="utf8",
+        ) from None
+    if len(lengths) != count or sum(lengths) != len(text):
+        raise _record("strings", count, "length")
+    ends = list(accumulate(lengths, initial=0))
+    return [None, *[text[start:end] for start, end in zip(ends, ends[1:], strict=False)]]
+
+
+def _leading_word(data: bytes, at: int) -> tuple[int, int]:
+    """One integer in front of other data, and the position behind it."""
+    end = at
+    while data[end] > 127:
+        end += 1
+    return decode_words(data[at : end + 1])[0], end + 1
+
+
+def _table(section: bytes, name: str) -> tuple[list[int], list[int]]:
+    """The words of a table's records, and where each begins and the last one ends."""
+    words = decode_words(section)
+    count = words[0]
+    lengths = words[1 : 1 + count]
+    body = words[1 + count :]
+    starts = list(accumulate(lengths, initial=0))
+    if len(lengths) != count or starts[-1] != len(body):
+        raise _record(name, count, "length")
+    return body, starts
+
+
+def _make_form(cls: type[Op], cursor: Cursor, attribute_names: Sequence[str], number: int) -> Form:
+    spec = cls.spec
+    attributes: list[object] = [None] * len(spec.attributes)
+    inline = []
+    try:
+        for name in attribute_names:
+            index = spec.attribute_index.get(name)
+            if index is None:
+                raise Damage(
+                    "BYTECODE/005", f"'{spec.name}' has no attribute '{name}'", attr_kind=name, offset=cursor.at
+                )
+            kind = spec.attributes[index].kind
+            state = cursor.word()
+            if state == GIVEN and kind.name != "results":
+                attributes[index] = read_attribute(cursor, kind)
+            elif state == IN_BODY:
+                inline.append((index, kind))
+            elif state != ABSENT:
+                raise _record("forms", number, name)
+    except (IndexError, OverflowError):
+        raise _short_record("forms") from None
+    if cursor.at != len(cursor.words):
+        raise _record("forms", number, "length")
+    given = {index for index, _ in inline}
+    for index, attribute in enumerate(spec.attributes):
+        if attribute.name not in attribute_names:
+            attributes[index] = attribute.default
+        if attribute.required and attributes[index] is None and index not in given:
+            raise Damage(
+                "BYTECODE/005", f"'{spec.name}' needs the attribute '{attribute.name}'", attr_kind="absent", offset=0
+            )
+    return Form(
+        cls,
+        attributes,
+        len(spec.operands),
+        tuple(_GROUP_SIZES[operand.arity] for operand in spec.operands) if spec.segmented else None,
+        _bounds([result.variadic for result in spec.results], [False] * len(spec.results)),
+        _bounds([region.variadic for region in spec.regions], [region.optional for region in spec.regions]),
+        tuple(inline),
+        tuple(i for i, a in enumerate(spec.attributes) if a.kind.name == "predicates" and attributes[i]),
+    )
+
+
+_GROUP_SIZES: Final = {"one": (1, 1.0), "optional": (0, 1.0), "variadic": (0, _ANY)}
+
+
+def _bounds(variadic: Sequence[bool], optional: Sequence[bool]) -> tuple[int, float]:
+    least = sum(not v and not o for v, o in zip(variadic, optional, strict=True))
+    return least, _ANY if any(variadic) else len(variadic)
+
+
+def _record(section: str, index: int, field: str) -> Damage:
+    return Damage(
+        "BYTECODE/006",
+        f"{section}: record {index}, {field}",
+        section_name=section,
+        table_name=section,
+        record_index=index,
+        field_name=field,
+        offset=0,
+        failure_code=field,
+    )
+
+
+def _short_record(section: str) -> Damage:
+    return Damage(
+        "BYTECODE/003",
+        f"a record of the {section} ends early",
+        offset=0,
+        needed_bytes=1,
+        available_bytes=0,
+    )
+
+
+__all__ = ["BytecodeFile", "SymbolEntry", "read_module"]

@@ -1,0 +1,76 @@
+"""Sequences of unsigned integers in LEB128, converted whole sequences at a time.
+
+Most integers of a module are below 128 and take one byte. Such bytes are taken over without a loop of Python
+code; only the longer integers between them are computed one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from loom.bytecode.failures import Damage
+
+MAX_WORD: Final = (1 << 64) - 1
+MAX_BYTES: Final = 10
+
+_LONG: Final = re.compile(rb"[\x80-\xff]+[\x00-\x7f]?")
+
+
+def encode_words(words: Iterable[int]) -> bytes:
+    """The bytes of unsigned integers. Raises ``ValueError`` for one outside 64 bits."""
+    words = words if isinstance(words, list) else list(words)
+    try:
+        packed = bytes(words)
+    except ValueError:
+        packed = b"\xff"
+    if packed.isascii():
+        return packed
+    out = bytearray()
+    for word in words:
+        if not 0 <= word <= MAX_WORD:
+            raise ValueError(f"{word} is no unsigned 64-bit integer")
+        while word > 127:
+            out.append(word & 127 | 128)
+            word >>= 7
+        out.append(word)
+    return bytes(out)
+
+
+def decode_words(data: bytes) -> list[int]:
+    """The integers of a byte sequence. Raises :class:`Damage` for a cut off, oversized or overlong one."""
+    if data.isascii():
+        return list(data)
+    words: list[int] = []
+    at = 0
+    for match in _LONG.finditer(data):
+        start, end = match.span()
+        last = data[end - 1]
+        if last > 127:
+            raise Damage("BYTECODE/008", f"integer at byte {start} is cut off", offset=start, failure_code="cut_off")
+        if last == 0:
+            raise Damage("BYTECODE/008", f"integer at byte {start} is overlong", offset=start, failure_code="overlong")
+        word = 0
+        if end - start <= MAX_BYTES:
+            for byte in reversed(data[start:end]):
+                word = word << 7 | byte & 127
+        if end - start > MAX_BYTES or word > MAX_WORD:
+            raise Damage(
+                "BYTECODE/008", f"integer at byte {start} exceeds 64 bits", offset=start, failure_code="too_large"
+            )
+        words += data[at:start]
+        words.append(word)
+        at = end
+    words += data[at:]
+    return words
+
+
+def zigzag(value: int) -> int:
+    """Map a signed integer to an unsigned one that is small when the magnitude is."""
+    return value << 1 if value >= 0 else ~(value << 1)
+
+
+def unzigzag(word: int) -> int:
+    """The inverse of :func:`zigzag`."""
+    return word >> 1 if not word & 1 else ~(word >> 1)

@@ -1,0 +1,306 @@
+"""Writing modules. Equal modules give equal bytes: every table is in order of first use."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, Final
+
+from loom.bytecode import container as c
+from loom.bytecode import index
+from loom.bytecode.attributes import names_values, write_attribute, write_encoding
+from loom.bytecode.cursor import Sink
+from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, HAS_REGIONS, HAS_TRIVIA, IN_BODY, RESULTS_SHIFT
+from loom.bytecode.locations import Position, encode_locations, position_of
+from loom.bytecode.types import write_structure, write_type
+from loom.bytecode.varint import encode_words
+from loom.ir.attributes import ResultSpec
+from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
+from loom.ir.diagnostics import Location, fail
+from loom.ir.recursion import deep_recursion
+from loom.ir.types import Type
+from loom.transforms.dce import is_exported, is_root, referenced_symbols
+
+_PROVIDERS: Final = ("template.def", "template.ukernel")
+
+
+def write_module(module: Module, *, locations: bool = True) -> bytes:
+    """The binary form of a module; without ``locations`` no source position is recorded.
+
+    Raises :class:`~loom.ir.diagnostics.LoomError` when a part of the module has no binary form, such as an
+    operand that is defined in another symbol.
+    """
+    with deep_recursion():
+        return _Writer(locations).module(module)
+
+
+class _Writer:
+    def __init__(self, locations: bool) -> None:
+        self.locations = locations
+        self.strings: dict[str, int] = {}
+        self.types: dict[Type, int] = {}
+        self.sources: dict[str, int] = {}
+        # Op name -> number; the records of the table.
+        self.ops: dict[str, int] = {}
+        self.op_records: list[list[int]] = []
+        # Words of a form -> number. A form is an op with all attributes that name no value.
+        self.forms: dict[tuple[int, ...], int] = {}
+
+    def sink(self) -> Sink:
+        return Sink(self.strings, self.types)
+
+    def module(self, module: Module) -> bytes:
+        bodies: list[bytes] = []
+        places: list[bytes] = []
+        records: list[tuple[int, ...]] = []
+        references: list[int] = []
+        for op in module.body:
+            name = symbol_name(op)
+            try:
+                body, place = _BodyWriter(self).write(op)
+            except (TypeError, ValueError, KeyError) as error:
+                raise fail(
+                    "BYTECODE/016",
+                    f"'{op.name}'{f' @{name}' if name else ''} has no binary form: {error}",
+                    op.loc,
+                    emitter="writer",
+                    symbol_name=name or "",
+                    offset=0,
+                    failure_code="unsupported",
+                ) from error
+            mentioned = [self._string(s) for s in dict.fromkeys(referenced_symbols(op))]
+            references += mentioned
+            records.append(self._record(op, name, len(mentioned), body, place))
+            bodies.append(body)
+            places.append(place)
+        head = self._head(module)
+        types = self._types()
+        sections = {
+            c.SOURCES: encode_words([self._string(name) for name in self.sources]),
+            c.TYPES: types,
+            c.OPS: encode_words([word for record in self.op_records for word in record]),
+            c.FORMS: _table([list(form) for form in self.forms]),
+            c.MODULE: head,
+            c.SYMBOLS: index.encode_index(records, references),
+        }
+        ordered = {c.STRINGS: _strings(self.strings), **sections, c.BODIES: b"".join(bodies)}
+        ordered[c.LOCATIONS] = b"".join(places)
+        return c.write_container(ordered, locations=self.locations)
+
+    def _string(self, text: str) -> int:
+        return self.strings.setdefault(text, len(self.strings) + 1)
+
+    def _record(self, op: Op, name: str | None, mentions: int, body: bytes, place: bytes) -> tuple[int, ...]:
+        traits = op.spec.traits
+        flags = (
+            (index.EXPORTED if is_exported(op) else 0)
+            | (index.DECLARATION if "declaration" in traits else 0)
+            | (index.ROOT if is_root(op) else 0)
+            | (index.CHECK if "check" in traits else 0)
+        )
+        return (
+            self._string(name) if name is not None else 0,
+            self._string(str(op.attribute("family"))) if op.name in _PROVIDERS else 0,
+            self._string(op.name),
+            flags,
+            mentions,
+            len(body),
+            zlib.crc32(body),
+            len(place),
+            zlib.crc32(place),
+        )
+
+    def _head(self, module: Module) -> bytes:
+        sink = self.sink()
+        sink.string(module.name)
+        sink.words.append(len(module.header))
+        for line in module.header:
+            sink.string(line)
+        sink.words.append(len(module.aliases))
+        for name, encoding in module.aliases.items():
+            sink.string(name)
+            write_encoding(sink, encoding)
+        return encode_words(sink.words)
+
+    def _types(self) -> bytes:
+        records: list[list[int]] = []
+        # Every part of a type entered the table before it, so writing the entries adds none.
+        for type_ in self.types:
+            sink = self.sink()
+            write_structure(sink, type_)
+            records.append(sink.words)
+        return _table(records)
+
+    def op_number(self, op: Op) -> int:
+        number = self.ops.get(op.name)
+        if number is None:
+            number = self.ops[op.name] = len(self.ops)
+            # Attributes go by name, so that a declaration may gain optional ones.
+            names = [self._string(attribute.name) for attribute in op.spec.attributes]
+            self.op_records.append([self._string(op.name), len(names), *names])
+        return number
+
+    def form(self, op: Op) -> tuple[int, list[int]]:
+        """Number of the form of an operation, and the positions of the attributes that follow in the body."""
+        sink = self.sink()
+        words = sink.words
+        words.append(self.op_number(op))
+        inline: list[int] = []
+        for i, (attribute, value) in enumerate(zip(op.spec.attributes, op.attributes, strict=True)):
+            if value is None:
+                words.append(ABSENT)
+            elif attribute.kind.name == "results" or names_values(value):
+                words.append(IN_BODY)
+                inline.append(i)
+            else:
+                words.append(GIVEN)
+                write_attribute(sink, attribute.kind, value)
+        return self.forms.setdefault(tuple(words), len(self.forms)), inline
+
+    def source(self, name: str) -> int:
+        return self.sources.setdefault(name, len(self.sources) + 1)
+
+
+def _strings(strings: dict[str, int]) -> bytes:
+    """Number of strings, their lengths in characters, and all of them in UTF-8."""
+    lengths = encode_words([len(text) for text in strings])
+    head = encode_words([len(strings), len(lengths)])
+    # A lone surrogate is legal in memory; text refuses it later.
+    return head + lengths + "".join(strings).encode("utf-8", "surrogatepass")
+
+
+def _table(records: list[list[int]]) -> bytes:
+    """Number of records, their lengths in words, and the records."""
+    return encode_words([len(records), *map(len, records), *(word for record in records for word in record)])
+
+
+class _BodyWriter:
+    """Writes one module-level operation with everything inside it; :mod:`loom.bytecode.body` reads it."""
+
+    def __init__(self, writer: _Writer) -> None:
+        self.writer = writer
+        self.sink = writer.sink()
+        self.files: list[int] = []
+        self.positions: list[Position] = []
+
+    def write(self, op: Op) -> tuple[bytes, bytes]:
+        numbers: dict[Value, int] = {}
+        _number(op, numbers)
+        self.sink.numbers = numbers
+        self._op(op, {})
+        locations = encode_locations(self.files, self.positions) if self.writer.locations else b""
+        return encode_words(self.sink.words), locations
+
+    def _op(self, op: Op, blocks: dict[Block, int]) -> None:
+        sink = self.sink
+        words = sink.words
+        spec = op.spec
+        form, inline = self.writer.form(op)
+        results = op.results
+        named = any(result.name is not None for result in results)
+        trivia = bool(op.comments) or op.blank_before
+        words += (
+            form,
+            (HAS_TRIVIA if trivia else 0)
+            | (HAS_NAMES if named else 0)
+            | (HAS_REGIONS if op.regions else 0)
+            | len(results) << RESULTS_SHIFT,
+        )
+        if trivia:
+            self._trivia(op)
+        if spec.segmented:
+            if op.segments is None or sum(op.segments) != len(op.operands):
+                raise ValueError("operands do not fit their groups")
+            words += op.segments
+        elif len(op.operands) != len(spec.operands):
+            raise ValueError(f"{len(op.operands)} operands instead of {len(spec.operands)}")
+        for operand in op.operands:
+            sink.value(operand)
+        if len(op.successors) != len(spec.successors):
+            raise ValueError(f"{len(op.successors)} successors instead of {len(spec.successors)}")
+        for block in op.successors:
+            words.append(blocks[block])
+        if op.regions:
+            words.append(len(op.regions))
+            for region in op.regions:
+                self._region(region)
+        for result in results:
+            write_type(sink, result.type)
+        if named:
+            words += [sink.string_id(r.name) if r.name is not None else 0 for r in results]
+        sink.defined += len(results)
+        self._locate(op.loc)
+        for i in inline:
+            if spec.attributes[i].kind.name == "results":
+                self._result_specs(op.attributes[i])
+            else:
+                write_attribute(sink, spec.attributes[i].kind, op.attributes[i])
+
+    def _trivia(self, item: Op | Block) -> None:
+        self.sink.words.append(len(item.comments) << 1 | item.blank_before)
+        for comment in item.comments:
+            self.sink.string(comment)
+
+    def _region(self, region: Region) -> None:
+        words = self.sink.words
+        blocks = {block: i for i, block in enumerate(region.blocks)}
+        words.append(len(blocks))
+        for block in region.blocks:
+            words.append(self.sink.string_id(block.label) if block.label is not None else 0)
+            self._trivia(block)
+            self._block_location(block.loc)
+            words.append(len(block.args))
+            for arg in block.args:
+                write_type(self.sink, arg.type)
+                words.append(self.sink.string_id(arg.name) if arg.name is not None else 0)
+                self.sink.defined += 1
+            words.append(len(block))
+            for op in block:
+                self._op(op, blocks)
+
+    def _result_specs(self, specs: Any) -> None:
+        sink = self.sink
+        words = sink.words
+        words.append(len(specs))
+        spec: ResultSpec
+        for spec in specs:
+            words.append(0 if spec.tied is None else spec.tied + 1)
+            name = spec.value.name if spec.value is not None else None
+            words.append(0 if spec.value is None else 1 if name is None else sink.string_id(name) + 1)
+            sink.defined += spec.value is not None
+        for spec in specs:
+            write_type(sink, spec.type)
+            if spec.value is not None:
+                write_type(sink, spec.value.type)
+
+    def _locate(self, location: Location) -> None:
+        if not self.writer.locations:
+            return
+        found = position_of(location)
+        if found is None:
+            self.files.append(0)
+        else:
+            self.files.append(self.writer.source(found[0]))
+            self.positions.append(found[1])
+
+    def _block_location(self, location: Location) -> None:
+        found = position_of(location) if self.writer.locations else None
+        if found is None:
+            self.sink.words.append(0)
+        else:
+            self.sink.words += (self.writer.source(found[0]), *found[1])
+
+
+def _number(op: Op, numbers: dict[Value, int]) -> None:
+    """Number the values of an operation in the order in which they are read back."""
+    for region in op.regions:
+        for block in region.blocks:
+            for arg in block.args:
+                numbers[arg] = len(numbers)
+            for inner in block:
+                _number(inner, numbers)
+    for result in op.results:
+        numbers[result] = len(numbers)
+    for i in op.spec.result_spec_attributes:
+        for spec in op.attributes[i] or ():  # type: ignore[attr-defined]  # a result list by its kind
+            if spec.value is not None:
+                numbers[spec.value] = len(numbers)
