@@ -121,10 +121,12 @@ def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edi
     sources = _sources(line, [o.name for o in results], declared, operands, edits, immediates)
     attributes = line.attributes
     modifiers = tuple(_fixed(word) for word in attributes.get("mod", "").split(",") if word)
+    # The counters of a wait share one encoded operand.
+    packed = any(s.code == "waitcnt" for s in sources)
+    named = () if packed else tuple(i.name for i in immediates if not any(s.immediate == i.name for s in sources))
     encoding = Encoding(
-        attributes.get("isa") or mnemonic, attributes.get("form"), tuple(sources), modifiers,
-        tuple(i.name for i in immediates if not any(s.immediate == i.name for s in sources)), attributes.get("fmt"),
-    )  # fmt: skip
+        attributes.get("isa") or mnemonic, attributes.get("form"), tuple(sources), modifiers, named, attributes.get("fmt")
+    )
     commutative = (operands[0].name, operands[1].name) if "swap" in attributes and not edits and len(operands) == 2 else None
     return Descriptor(
         key="amdgpu." + key + (f".{suffix}" if suffix else ""),

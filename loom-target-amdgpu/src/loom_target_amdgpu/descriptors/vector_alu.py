@@ -82,7 +82,8 @@ AaB | v_fmamk_f16 | dst:v.low16 | a:v.low16 c:v.low16 | imm16! | <mode map=dst,a
 * | v_mbcnt_hi_u32_b32_ones | dst:v | rhs:sv | | isa=v_mbcnt_hi_u32_b32 map=dst,all,rhs | src1_inline(rhs=imm32!)
 * | v_lshrrev_b64 v_ashrrev_i64 | dst:v2 | shift:sv value:v2 | | | src0_inline(shift=imm32!)
 * | v_readlane_b32 | dst:s | value:v lane:s | | noexec |
-* | v_writelane_b32 | dst:v=old | old:v value:s lane:s | | noexec map=dst,value,lane | src1_inline(lane=lane!)
+AaB | v_writelane_b32 | dst:v=old | old:v value:s lane:s | | noexec map=dst,value,lane | src1_inline(lane=lane!)
+34 | v_writelane_b32_src1_inline | dst:v=old | old:v value:s | lane! | isa=v_writelane_b32 noexec map=dst,value,lane |
 # own: floats
 * | v_rcp_iflag_f32 v_fract_f32 v_frexp_mant_f32 v_frexp_exp_i32_f32 | dst:v | input:sv | | <mode |
 * | v_ldexp_f32 | dst:v | value:sv exponent:sv | | <mode | src1_inline(exponent=imm32!)
