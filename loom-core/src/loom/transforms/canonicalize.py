@@ -47,9 +47,8 @@ def _fold_all(root: Op, facts: FunctionFacts) -> bool:
 
 def _decide_control(root: Op, facts: FunctionFacts) -> bool:
     changed = False
-    for op in list(root.walk()):
-        if op.parent is None:
-            continue
+    # Inner ops first: deciding an outer one may erase what is inside it.
+    for op in reversed(list(root.walk())):
         if op.name == "scf.if":
             changed |= _decide_if(op)
         elif op.name == "scf.switch":
