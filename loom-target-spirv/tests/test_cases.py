@@ -15,6 +15,7 @@ _RELATIVE = Path(__file__).parents[3] / "shared"
 
 CASES = (
     "saxpy_tail", "row_stats", "tile_transpose", "matmul_tiled", "rotating_slots", "integer_edges", "strided_layouts",
+    "row_softmax", "masked_tail", "histogram", "dot_s8",
 )  # fmt: skip
 
 

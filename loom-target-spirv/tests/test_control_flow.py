@@ -291,6 +291,29 @@ def test_a_loop_the_driver_cuts_short_is_an_error(launch: Launch, kernel_text: T
     np.testing.assert_array_equal(out, 200000)
 
 
+def test_early_exit(launch: Launch, kernel_text: Text) -> None:
+    """Work-items that leave do the exit's own work and nothing after it."""
+    text = kernel_text(
+        "%out: buffer",
+        f"""
+        %w = buffer.view %out[%o] : buffer -> {INDEX}
+        %five = index.constant 5 : index
+        %ten = index.constant 10 : index
+        %low = index.cmp ult, %x, %five : index
+        %high = index.cmp ugt, %x, %ten : index
+        kernel.exit %low : i1
+        kernel.exit %high : i1 {{
+          view.store %ten, %w[%x] : index, {INDEX}
+          kernel.return
+        }}
+        view.store %x, %w[%x] : index, {INDEX}
+        """,
+    )
+    out = np.full(32, -1)
+    run(launch, text, out)
+    np.testing.assert_array_equal(out, [-1] * 5 + list(range(5, 11)) + [10] * 21)
+
+
 def _nested(kernel_text: Text, depth: int) -> str:
     opening = "\n".join("scf.if %go {" for _ in range(depth))
     closing = "\n".join("}" for _ in range(depth))

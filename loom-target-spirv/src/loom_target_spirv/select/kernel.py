@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from loom.ir import types as lt
-from loom.ir.core import Op
+from loom.ir.core import Block, Op
 from loom.ir.core import Value as SourceValue
 from loom_target_spirv import types as t
 from loom_target_spirv.abi import SCALAR_BITS, KernelAbi, Parameter, ParameterKind
@@ -13,8 +14,9 @@ from loom_target_spirv.enumerants import BuiltIn, MemorySemantics, Scope
 from loom_target_spirv.module import Value
 from loom_target_spirv.select.context import Context
 from loom_target_spirv.select.memory import bind_view
-from loom_target_spirv.select.rules import Rule
+from loom_target_spirv.select.rules import RegionRule, Rule
 from loom_target_spirv.select.values import GlobalBuffer
+from loom_target_spirv.structured import Selection
 
 _AXES: Final = "xyz"
 
@@ -60,6 +62,18 @@ def _barrier(context: Context, op: Op) -> None:
     execution = Scope.Subgroup if op.attribute("scope") == "subgroup" else Scope.Workgroup
     context.function.control_barrier(_SPACES[str(op.attribute("space"))], execution)
 
+
+def _exit(context: Context, op: Op) -> Iterator[Block]:
+    """Leave the kernel, after the work of the body if there is one."""
+    leaving = Selection(context.function, context.scalar(op.operands[0]))
+    if op.regions:
+        yield op.regions[0].entry
+    context.function.ret()
+    leaving.end()
+
+
+KERNEL_REGION_RULES: Final[dict[str, RegionRule]] = {"kernel.exit": _exit}
+"""Operations with regions."""
 
 KERNEL_RULES: Final[dict[str, Rule]] = {
     "kernel.workitem.id": _vector_query(BuiltIn.LocalInvocationId),

@@ -15,15 +15,19 @@ from loom_target_spirv.abi import KernelAbi, ModuleAbi, Parameter, Root, place_k
 from loom_target_spirv.enumerants import ExecutionMode
 from loom_target_spirv.exact_fma import FmaMethod
 from loom_target_spirv.module import ModuleBuilder
+from loom_target_spirv.select.atomics import ATOMIC_RULES
+from loom_target_spirv.select.collectives import COLLECTIVE_RULES
 from loom_target_spirv.select.context import Context
 from loom_target_spirv.select.control import CONTROL_RULES, REGION_RULES
 from loom_target_spirv.select.index import INDEX_RULES
-from loom_target_spirv.select.kernel import KERNEL_RULES, abi_parameter, bind_parameters
+from loom_target_spirv.select.kernel import KERNEL_REGION_RULES, KERNEL_RULES, abi_parameter, bind_parameters
 from loom_target_spirv.select.memory import MEMORY_RULES
 from loom_target_spirv.select.reduce import REDUCE_RULES
 from loom_target_spirv.select.roots import find_roots
 from loom_target_spirv.select.rules import Rule
 from loom_target_spirv.select.scalar import SCALAR_RULES, has_lane_rule, lanewise, poison
+from loom_target_spirv.select.vector_memory import VECTOR_MEMORY_RULES
+from loom_target_spirv.select.vectors import VECTOR_RULES
 from loom_target_spirv.types import FloatType
 
 Triple = tuple[int, int, int]
@@ -77,7 +81,18 @@ class LoweredModule:
 def rules() -> Mapping[str, Rule]:
     """Every rule for an operation without regions that is not lanewise, by op name."""
     table: dict[str, Rule] = {}
-    for part in (SCALAR_RULES, INDEX_RULES, CONTROL_RULES, MEMORY_RULES, REDUCE_RULES, KERNEL_RULES):
+    for part in (
+        SCALAR_RULES,
+        INDEX_RULES,
+        CONTROL_RULES,
+        MEMORY_RULES,
+        ATOMIC_RULES,
+        VECTOR_RULES,
+        VECTOR_MEMORY_RULES,
+        REDUCE_RULES,
+        KERNEL_RULES,
+        COLLECTIVE_RULES,
+    ):
         table |= part
     table["vector.poison"] = poison
     return table
@@ -218,7 +233,7 @@ def _operations(context: Context, block: Block) -> Iterator[Block]:
             if "branch" in traits:
                 raise context.refuse(op, "SPIRV/015", f"'{op.name}' is no structured control flow", op_name=op.name)
             return
-        region_rule = REGION_RULES.get(op.name)
+        region_rule = REGION_RULES.get(op.name) or KERNEL_REGION_RULES.get(op.name)
         if region_rule is not None:
             yield from region_rule(context, op)
             continue

@@ -1,11 +1,10 @@
-"""Selection of `buffer`, `view` and `encoding`, and of the vector forms of load and store.
+"""Selection of `buffer`, `view` and `encoding`.
 
 Device memory is addressed with 64-bit numbers; workgroup and private memory are arrays of units.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,7 +17,7 @@ from loom_target_spirv import types as t
 from loom_target_spirv.enumerants import StorageClass
 from loom_target_spirv.module import Value
 from loom_target_spirv.select.context import U32_MAX, Context
-from loom_target_spirv.select.conversions import as_pattern, of_pattern
+from loom_target_spirv.select.conversions import as_pattern, of_pattern, resize
 from loom_target_spirv.select.roots import ScratchUse
 from loom_target_spirv.select.rules import Rule
 from loom_target_spirv.select.values import (
@@ -27,7 +26,6 @@ from loom_target_spirv.select.values import (
     LocalBuffer,
     LocalStorage,
     Stride,
-    Vector,
     View,
 )
 
@@ -35,7 +33,8 @@ _SCRATCH_LIMIT: Final = 1 << 31
 """Bytes: offsets into scratch take 32 bits."""
 
 
-def _view_type(value: SourceValue) -> lt.ShapedType:
+def view_type(value: SourceValue) -> lt.ShapedType:
+    """The type of a view or vector."""
     assert isinstance(value.type, lt.ShapedType)
     return value.type
 
@@ -97,7 +96,8 @@ def _unit(context: Context, use: ScratchUse, op: Op) -> t.IntType | t.FloatType:
         return t.U8
     narrowest = min(use.alignment, *(t.byte_size(type_) for type_ in types))
     only = next(iter(types))
-    if len(types) == 1 and t.byte_size(only) == narrowest:
+    # Atomics on floats work on their bits.
+    if len(types) == 1 and t.byte_size(only) == narrowest and not use.atomic:
         return only
     return t.IntType(8 * narrowest)
 
@@ -163,7 +163,7 @@ def bind_view(
     op: Op,
 ) -> None:
     """Bind a view of a buffer at a byte offset (None: at its start)."""
-    type_ = _view_type(result)
+    type_ = view_type(result)
     if isinstance(root, LocalBuffer):
         position = context.address(offset, 32) if offset is not None else context.constant(t.U32, 0)
         context.bind(result, View(position, _strides(context, type_, 32, op), 32, root.storage))
@@ -241,7 +241,7 @@ def _sum(context: Context, a: Stride, b: Stride) -> Stride:
 
 def _subview(context: Context, op: Op) -> None:
     source = context.view(op.operands[0])
-    element = _view_type(op.operands[0]).element
+    element = view_type(op.operands[0]).element
     position = _position(context, source, _entries(op), element.byte_size)
     context.bind(op.results[0], View(position, source.strides, source.width, source.storage))
 
@@ -249,8 +249,8 @@ def _subview(context: Context, op: Op) -> None:
 def _refine(context: Context, op: Op) -> None:
     """The same bytes under another description, which is promised to be true of them."""
     source, result = context.view(op.operands[0]), op.results[0]
-    type_ = _view_type(result)
-    if type_.encoding is None and _view_type(op.operands[0]).encoding is None:
+    type_ = view_type(result)
+    if type_.encoding is None and view_type(op.operands[0]).encoding is None:
         # Row-major before and after: the extents agree wherever they matter, and a subview of a larger view keeps
         # the strides of that.
         context.bind(result, source)
@@ -271,21 +271,43 @@ def _entries(op: Op) -> list[int | SourceValue]:
 
 
 def _position(
-    context: Context, view: View, indices: Sequence[int | SourceValue], size: int, extra: Sequence[int] = ()
+    context: Context,
+    view: View,
+    indices: Sequence[int | SourceValue],
+    size: int,
+    extra: Sequence[int] = (),
+    along: Value | None = None,
 ) -> Value:
-    """The address or scratch offset of an element; `extra` is a known coordinate added to the indices."""
+    """The address or scratch offset of an element: `extra` is a known coordinate added to the indices, `along` a
+    signed integer added to the last one.
+    """
     if not extra:
         extra = (0,) * len(indices)
     distance: Stride = 0
-    for index, stride, more in zip(indices, view.strides, extra, strict=True):
-        place = index if isinstance(index, int) else context.address(index, view.width)
-        distance = _sum(context, distance, _product(context, _sum(context, place, more), stride))
+    for axis, (index, stride, more) in enumerate(zip(indices, view.strides, extra, strict=True)):
+        start = index if isinstance(index, int) else context.address(index, view.width)
+        place = _sum(context, start, more)
+        if along is not None and axis == len(indices) - 1:
+            place = _sum(context, place, resize(context, along, t.IntType(view.width), signed=True))
+        distance = _sum(context, distance, _product(context, place, stride))
     distance = _product(context, distance, size)
     if isinstance(distance, Value):
         distance = context.resize(distance, 32 if view.storage is not None else 64)
     moved = _sum(context, view.position, distance)
     assert isinstance(moved, Value)
     return moved
+
+
+def element_position(context: Context, view: View, op: Op, type_: lt.ShapedType, extra: Sequence[int] = ()) -> Value:
+    """The address or scratch offset of the element that the index list of an access names; `extra` is a known
+    coordinate added to it.
+    """
+    return _position(context, view, _entries(op), type_.element.byte_size, extra)
+
+
+def displaced(context: Context, view: View, op: Op, type_: lt.ShapedType, offset: Value) -> Value:
+    """The same with a signed number of elements added to the last index."""
+    return _position(context, view, _entries(op), type_.element.byte_size, along=offset)
 
 
 # Accesses
@@ -339,11 +361,12 @@ def _offset(context: Context, position: Value, index: int, unit: t.IntType | t.F
 
 
 def _volatile(op: Op) -> bool:
-    flags = op.attribute("flags")
+    flags = op.attribute("flags") if "flags" in op.spec.attribute_index else None
     return isinstance(flags, tuple) and "volatile" in flags
 
 
-def _unit_pointer(context: Context, storage: LocalStorage, position: Value, index: int) -> Value:
+def unit_pointer(context: Context, storage: LocalStorage, position: Value, index: int) -> Value:
+    """A pointer to the unit at a byte offset of scratch memory, plus `index` units."""
     words = context.integers
     shift = t.byte_size(storage.unit).bit_length() - 1
     place = position if shift == 0 else words.binary("OpShiftRightLogical", position, shift)
@@ -357,7 +380,7 @@ def _load_local(
 ) -> Value:
     count = t.byte_size(memory) // t.byte_size(storage.unit)
     loaded = [
-        context.function.load(_unit_pointer(context, storage, position, index), volatile=volatile)
+        context.function.load(unit_pointer(context, storage, position, index), volatile=volatile)
         for index in range(count)
     ]
     if count == 1:
@@ -373,7 +396,7 @@ def _store_local(context: Context, storage: LocalStorage, position: Value, value
         assert isinstance(storage.unit, t.IntType)
         parts = _separate(context, value, storage.unit)
     for index, part in enumerate(parts):
-        context.function.store(_unit_pointer(context, storage, position, index), part, volatile=volatile)
+        context.function.store(unit_pointer(context, storage, position, index), part, volatile=volatile)
 
 
 def _combine(context: Context, parts: Sequence[Value], memory: t.IntType | t.FloatType) -> Value:
@@ -405,48 +428,19 @@ def _separate(context: Context, value: Value, unit: t.IntType) -> list[Value]:
 
 def _load(context: Context, op: Op) -> None:
     source = operand(op, "source")
-    view, type_ = context.view(source), _view_type(source)
-    position = _position(context, view, _entries(op), type_.element.byte_size)
+    view, type_ = context.view(source), view_type(source)
+    position = element_position(context, view, op, type_)
     context.bind(op.results[0], load_element(context, view, position, type_, op))
 
 
 def _store(context: Context, op: Op) -> None:
     value, target = operand(op, "value"), operand(op, "target")
-    view, type_ = context.view(target), _view_type(target)
-    position = _position(context, view, _entries(op), type_.element.byte_size)
+    view, type_ = context.view(target), view_type(target)
+    position = element_position(context, view, op, type_)
     stored = context.scalar(value)
     if value.type in lt.ADDRESSES:
         stored = context.resize(stored, 64)
     store_element(context, view, position, stored, type_, op)
-
-
-def _coordinates(context: Context, vector: lt.ShapedType, rank: int, op: Op) -> list[tuple[int, ...]]:
-    """The coordinates of the lanes of a footprint on the trailing axes of a view, in lane order."""
-    if vector.static_size is None:
-        raise context.refuse(op, "TARGET/001", f"'{op.name}' of a vector with a dynamic extent has no SPIR-V form")
-    extents = [dim for dim in vector.dims if isinstance(dim, int)]
-    lead = (0,) * (rank - len(extents))
-    return [lead + place for place in itertools.product(*map(range, extents))]
-
-
-def _vector_load(context: Context, op: Op) -> None:
-    source = operand(op, "source")
-    view, type_ = context.view(source), _view_type(source)
-    entries, size = _entries(op), type_.element.byte_size
-    lanes = tuple(
-        load_element(context, view, _position(context, view, entries, size, place), type_, op)
-        for place in _coordinates(context, _view_type(op.results[0]), type_.rank, op)
-    )
-    context.bind(op.results[0], Vector(lanes))
-
-
-def _vector_store(context: Context, op: Op) -> None:
-    value, target = operand(op, "value"), operand(op, "target")
-    view, type_ = context.view(target), _view_type(target)
-    entries, size = _entries(op), type_.element.byte_size
-    places = _coordinates(context, _view_type(value), type_.rank, op)
-    for lane, place in zip(context.lanes(value), places, strict=True):
-        store_element(context, view, _position(context, view, entries, size, place), lane, type_, op)
 
 
 # Layouts
@@ -477,9 +471,7 @@ MEMORY_RULES: Final[dict[str, Rule]] = {
     "view.refine": _refine,
     "view.load": _load,
     "view.store": _store,
-    "vector.load": _vector_load,
-    "vector.store": _vector_store,
     "encoding.layout.dense": _layout_dense,
     "encoding.layout.strided": _layout_strided,
 }
-"""Buffers, views, layouts, and loads and stores of vectors."""
+"""Buffers, views, layouts, and accesses to elements."""

@@ -28,10 +28,13 @@ _SAME_ROOT: Final = frozenset(
 
 @attrs.define(eq=False)
 class ScratchUse:
-    """What accesses an allocation: element types through its views, and the weakest alignment in bytes."""
+    """What accesses an allocation: element types through its views, the weakest alignment in bytes, and whether
+    atomics are among the accesses.
+    """
 
     elements: dict[ScalarType, None] = attrs.field(factory=dict)
     alignment: int = 8
+    atomic: bool = False
 
 
 @attrs.define(eq=False)
@@ -85,6 +88,11 @@ def _visit(op: Op, roots: Roots) -> None:
         assert loop is not None
         _join(op, op.operands[1:], loop.regions[1].entry.args, roots)
         _join(op, op.operands[1:], loop.results, roots)
+    elif name.startswith("view.atomic."):
+        for value in op.operands:
+            root = roots.of.get(value)
+            if root is not None:
+                roots.uses[root].atomic = True
     elif name == "scf.yield":
         parent = op.parent_op
         assert parent is not None
