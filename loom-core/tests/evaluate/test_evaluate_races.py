@@ -7,25 +7,25 @@ import random
 import numpy as np
 import pytest
 
-from loom.evaluate.races import Clock, RaceDetector
+from loom.evaluate.races import Access, Clock, RaceDetector, Synchronization
 
 SIZE = 16
 GROUP, SUBGROUP, ITEMS = 4, 2, 8
 
 
 class Model:
-    """All accesses so far: byte -> (work-item, workgroup barriers, subgroup barriers, wrote)."""
+    """All accesses so far: byte -> (work-item, workgroup barriers, subgroup barriers, kind)."""
 
     def __init__(self) -> None:
-        self.accesses: dict[int, list[tuple[int, int, int, bool]]] = {byte: [] for byte in range(SIZE)}
+        self.accesses: dict[int, list[tuple[int, int, int, Access]]] = {byte: [] for byte in range(SIZE)}
         self.barriers = dict.fromkeys(range(ITEMS), (0, 0))
 
-    def conflicts(self, item: int, byte: int, wrote: bool) -> set[int]:
+    def conflicts(self, item: int, byte: int, access: Access) -> set[int]:
         """Work-items whose accesses to the byte race with this one."""
         workgroup, subgroup = self.barriers[item]
         found = set()
-        for other, other_workgroup, other_subgroup, other_wrote in self.accesses[byte]:
-            if other == item or not (wrote or other_wrote):
+        for other, other_workgroup, other_subgroup, other_access in self.accesses[byte]:
+            if other == item or not conflicting(access, other_access):
                 continue
             ordered = other // GROUP == item // GROUP and (
                 other_workgroup != workgroup
@@ -35,16 +35,23 @@ class Model:
                 found.add(other)
         return found
 
-    def note(self, item: int, byte: int, wrote: bool) -> None:
-        self.accesses[byte].append((item, *self.barriers[item], wrote))
+    def note(self, item: int, byte: int, access: Access) -> None:
+        self.accesses[byte].append((item, *self.barriers[item], access))
 
 
-@pytest.mark.parametrize("seed", range(300))
+def conflicting(a: Access, b: Access) -> bool:
+    """At least one access writes and at least one is plain."""
+    writes = {Access.WRITE, Access.ATOMIC_WRITE} & {a, b}
+    plain = {Access.READ, Access.WRITE} & {a, b}
+    return bool(writes) and bool(plain)
+
+
+@pytest.mark.parametrize("seed", range(600))
 def test_a_race_is_found_exactly_when_there_is_one(seed: int) -> None:
     rng = random.Random(seed)
     detector, model = RaceDetector(SIZE, GROUP, SUBGROUP), Model()
     clock = Clock(np.arange(ITEMS, dtype=np.int64))
-    write_share = rng.choice((0.05, 0.2, 0.5))
+    weights = rng.choice(((95, 5, 0, 0), (50, 50, 0, 0), (50, 5, 40, 5), (40, 2, 2, 40), (5, 5, 40, 40)))
     for _ in range(60):
         if rng.random() < 0.35:
             barrier(rng, clock, model)
@@ -52,21 +59,20 @@ def test_a_race_is_found_exactly_when_there_is_one(seed: int) -> None:
         lanes = sorted(rng.sample(range(ITEMS), rng.randint(1, 3)))
         width = rng.choice((1, 2, 4))
         starts = [rng.randrange(0, SIZE, width) for _ in lanes]
-        wrote = rng.random() < write_share
+        access = rng.choices(list(Access), weights)[0]
         expected = []
         for position, (lane, start) in enumerate(zip(lanes, starts, strict=True)):
             hits = set()
             for byte in range(start, start + width):
-                hits |= model.conflicts(lane, byte, wrote)
-            if wrote:
+                hits |= model.conflicts(lane, byte, access)
+            if access is Access.WRITE:
                 hits |= {
                     other for other, at in zip(lanes, starts, strict=True)
                     if other != lane and at < start + width and start < at + width
                 }  # fmt: skip
             if hits:
                 expected.append((position, hits))
-        note = detector.write if wrote else detector.read
-        race = note(np.asarray(starts, dtype=np.int64), width, clock.stamp[lanes])
+        race = detector.note(access, np.asarray(starts, dtype=np.int64), width, clock.stamp[lanes])
         if expected:
             assert race is not None
             assert any(position == race.position and race.other_item in hits for position, hits in expected)
@@ -74,7 +80,7 @@ def test_a_race_is_found_exactly_when_there_is_one(seed: int) -> None:
         assert race is None
         for lane, start in zip(lanes, starts, strict=True):
             for byte in range(start, start + width):
-                model.note(lane, byte, wrote)
+                model.note(lane, byte, access)
 
 
 def barrier(rng: random.Random, clock: Clock, model: Model) -> None:
@@ -87,3 +93,24 @@ def barrier(rng: random.Random, clock: Clock, model: Model) -> None:
     for lane in lanes.tolist():
         workgroup, subgroup = model.barriers[lane]
         model.barriers[lane] = (workgroup + 1, 0) if scope == "workgroup" else (workgroup, subgroup + 1)
+
+
+def test_acquiring_after_a_release_forgets_what_came_before() -> None:
+    order = Synchronization()
+    detector = RaceDetector(SIZE, GROUP, SUBGROUP, order)
+    stamps = Clock(np.arange(ITEMS, dtype=np.int64)).stamp
+    at = np.zeros(1, dtype=np.int64)
+
+    def note(access: Access, item: int) -> bool:
+        return detector.note(access, at, 4, stamps[[item]]) is not None
+
+    assert not note(Access.WRITE, 0)
+    order.note("acquire", "device")
+    assert note(Access.READ, 7)
+    order.note("release", "device")
+    assert note(Access.READ, 7)
+    order.note("acquire", "thread")
+    assert note(Access.READ, 7)
+    order.note("acquire", "device")
+    assert not note(Access.READ, 7)
+    assert note(Access.WRITE, 0)

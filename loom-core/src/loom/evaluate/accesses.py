@@ -6,7 +6,7 @@ reported. Only active lanes are looked at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from loom.evaluate.faults import FaultCode
 from loom.evaluate.numeric.formats import I1, Array, ScalarFormat
-from loom.evaluate.races import Race
+from loom.evaluate.races import Access
 from loom.evaluate.storage import Storage
 from loom.evaluate.values import Buffer, View, format_of
 from loom.ir.core import Op
@@ -57,7 +57,6 @@ def locate(
     """
     assert isinstance(view_type, ShapedType)
     format = format_of(view_type)
-    size = format.dtype.itemsize
     rank = len(footprint)
     active = frame.active
     lanes = np.arange(frame.machine.lanes.count) if active is None else active
@@ -73,20 +72,49 @@ def locate(
             array = array[active]
         return array.reshape(array.shape + (1,) * rank)
 
-    if 0 in footprint:
+    positions = [taken(index) for index in indices]
+    leading = len(view.extents) - rank
+    for axis, extent in enumerate(footprint):
+        steps = np.arange(extent, dtype=np.int64)
+        positions[leading + axis] = positions[leading + axis] + steps.reshape(steps.shape + (1,) * (rank - 1 - axis))
+    shape = tuple(footprint) if shared else (lanes.size, *footprint)
+    nowhere = Located(buffer, np.zeros(shape, dtype=np.int64), lanes, shared, rank, format)
+    return _place_elements(frame, op, view, view_type, positions, taken, nowhere)
+
+
+def locate_elements(
+    frame: Frame, op: Op, view: View, view_type: Type, positions: Sequence[Array], lanes: Array
+) -> Located:
+    """Find single elements, one for each entry of ``lanes`` (the lane that accesses it), with the same checks.
+
+    ``positions`` hold one index per view axis (``int64``, ``()`` or as long as ``lanes``).
+    """
+    assert isinstance(view_type, ShapedType)
+    nowhere = Located(view.buffer, np.zeros(lanes.size, dtype=np.int64), lanes, False, 0, format_of(view_type))
+    return _place_elements(
+        frame, op, view, view_type, positions, lambda array: array if array.ndim == 0 else array[lanes], nowhere
+    )
+
+
+def _place_elements(
+    frame: Frame,
+    op: Op,
+    view: View,
+    view_type: ShapedType,
+    positions: Sequence[Array],
+    taken: Callable[[Array], Array],
+    nowhere: Located,
+) -> Located:
+    """``nowhere`` with addresses: the positions by the view's strides, checked. ``taken`` picks the lanes of arrays."""
+    if nowhere.addresses.size == 0:
         # An empty vector touches no memory, so nothing about its place can be wrong.
-        nowhere = np.zeros(footprint if shared else (lanes.size, *footprint), dtype=np.int64)
-        return Located(buffer, nowhere, lanes, shared, rank, format)
+        return nowhere
+    lanes, rank, buffer, size = nowhere.lanes, nowhere.rank, nowhere.buffer, nowhere.format.dtype.itemsize
     offset: Any = np.zeros((), dtype=np.int64)
     # Sums of products may leave 64 bits only in views that span more than any storage does.
     estimate: Any = None if _spans_little(view, size) else np.zeros((), dtype=np.float64)
-    leading = len(view.extents) - rank
     with np.errstate(over="ignore"):
-        for axis, (index, extent, stride) in enumerate(zip(indices, view.extents, view.strides, strict=True)):
-            position = taken(index)
-            if axis >= leading:
-                steps = np.arange(footprint[axis - leading], dtype=np.int64)
-                position = position + steps.reshape(steps.shape + (1,) * (len(view.extents) - 1 - axis))
+        for axis, (position, extent, stride) in enumerate(zip(positions, view.extents, view.strides, strict=True)):
             limit = taken(extent)
             outside = (position < 0) | (position >= limit)
             if outside.any():
@@ -105,12 +133,10 @@ def locate(
     if np.any(outside):
         raise _outside_buffer(frame, op, addresses, estimate, size, length, outside, lanes, rank)
     addresses = addresses + taken(buffer.base)
-    full = tuple(footprint) if shared else (lanes.size, *footprint)
-    if addresses.shape != full:
-        addresses = np.broadcast_to(addresses, full)
-    located = Located(buffer, addresses, lanes, shared, rank, format)
-    if addresses.size:
-        _check_alignment(frame, op, located, view_type.access_alignment)
+    if addresses.shape != nowhere.addresses.shape:
+        addresses = np.broadcast_to(addresses, nowhere.addresses.shape)
+    located = attrs.evolve(nowhere, addresses=addresses)
+    _check_alignment(frame, op, located, view_type.access_alignment)
     return located
 
 
@@ -122,51 +148,61 @@ def _spans_little(view: View, size: int) -> bool:
     return int(view.origin) + abs(span) * size < _REACH
 
 
-def load(frame: Frame, op: Op, located: Located) -> Array:
-    """The elements, in the shape of a value: ``[*extents]`` or ``[lanes, *extents]``."""
+def from_memory(format: ScalarFormat, raw: Array) -> Array:
+    """Values from stored elements; an ``i1`` is the low bit of a byte."""
+    return np.asarray(raw & np.uint8(1) != 0) if format is I1 else raw
+
+
+def to_memory(format: ScalarFormat, values: Array) -> Array:
+    """Elements to store for values; see :func:`from_memory`."""
+    return values.astype(np.uint8) if format is I1 else values
+
+
+def read(frame: Frame, op: Op, located: Located, access: Access = Access.READ) -> Array:
+    """The elements, in the shape of the addresses."""
     format = located.format
-    values = np.zeros(located.addresses.shape, dtype=np.uint8 if format is I1 else format.dtype)
-    for storage, picked in _parts(frame, located):
+    values = np.zeros(located.addresses.shape, dtype=memory_dtype(format))
+    for storage, picked in parts(frame, located):
         addresses = located.addresses if picked is None else located.addresses[picked]
         lanes = located.lanes if picked is None else located.lanes[picked]
-        missing = storage.unwritten(addresses, values.dtype.itemsize)
-        if missing is not None:
-            lane, at = _first(missing, lanes, located.rank, located.shared)
-            raise frame.fault(
-                FaultCode.UNINITIALIZED,
-                op,
-                f"'{op.name}' reads byte {_place(addresses, at)} of {storage.space} scratch, which was never written",
-                lane,
-                address=_place(addresses, at),
-            )
-        if storage.races is not None:
-            _watch(frame, op, storage, addresses, lanes, located, writes=False)
-        read = storage.load(addresses, values.dtype)
+        check_written(frame, op, storage, addresses, lanes, located)
+        watch(frame, op, storage, addresses, lanes, located, access)
+        found = storage.load(addresses, values.dtype)
         if picked is None:
-            values = read
+            values = found
         else:
-            values[picked] = read
-    stored: Array = values & np.uint8(1) != 0 if format is I1 else values
+            values[picked] = found
+    return from_memory(format, values)
+
+
+def load(frame: Frame, op: Op, located: Located) -> Array:
+    """The elements, in the shape of a value: ``[*extents]`` or ``[lanes, *extents]``."""
+    stored = read(frame, op, located)
     if located.shared or located.lanes.size == frame.machine.lanes.count:
         return stored
-    result = np.zeros((frame.machine.lanes.count, *stored.shape[1:]), dtype=stored.dtype)
-    result[located.lanes] = stored
+    return spread(frame, located.lanes, stored)
+
+
+def spread(frame: Frame, lanes: Array, values: Array) -> Array:
+    """Values of some lanes (``[len(lanes), ...]``) as values of all lanes, zero in the others."""
+    result = np.zeros((frame.machine.lanes.count, *values.shape[1:]), dtype=values.dtype)
+    result[lanes] = values
     return result
 
 
-def store(frame: Frame, op: Op, located: Located, value: Array) -> None:
-    """Write a value (``[*extents]`` or ``[lanes, *extents]``) to the elements."""
+def store(frame: Frame, op: Op, located: Located, value: Array, access: Access = Access.WRITE) -> None:
+    """Write a value (``[*extents]`` or ``[lanes, *extents]``) to the elements.
+
+    For elements located one by one the value holds one entry for each.
+    """
     if value.ndim > located.rank and located.lanes.size != value.shape[0]:
         value = value[located.lanes]
-    if located.format is I1:
-        value = value.astype(np.uint8)
-    for storage, picked in _parts(frame, located):
+    value = to_memory(located.format, value)
+    for storage, picked in parts(frame, located):
         addresses = located.addresses if picked is None else located.addresses[picked]
         lanes = located.lanes if picked is None else located.lanes[picked]
-        if not storage.data.flags.writeable:
-            raise frame.fault(FaultCode.BAD_ARGUMENT, op, "the storage is read-only", int(lanes[0]))
-        if storage.races is not None:
-            _watch(frame, op, storage, addresses, lanes, located, writes=True)
+        check_writable(frame, op, storage, lanes)
+        watch(frame, op, storage, addresses, lanes, located, access)
         # Without a race detector a shared address means a single lane, whose value is the one to store.
         values = np.broadcast_to(
             value[-1] if located.shared and value.ndim > located.rank else value, located.addresses.shape
@@ -174,7 +210,32 @@ def store(frame: Frame, op: Op, located: Located, value: Array) -> None:
         storage.store(addresses, values if picked is None else values[picked])
 
 
-def _parts(frame: Frame, located: Located) -> list[tuple[Storage, Array | None]]:
+def memory_dtype(format: ScalarFormat) -> np.dtype[Any]:
+    """How an element lies in memory."""
+    return np.dtype(np.uint8) if format is I1 else format.dtype
+
+
+def check_written(frame: Frame, op: Op, storage: Storage, addresses: Addresses, lanes: Array, located: Located) -> None:
+    """Fault when a lane reads bytes of scratch that nothing has written."""
+    missing = storage.unwritten(addresses, memory_dtype(located.format).itemsize)
+    if missing is not None:
+        lane, at = _first(missing, lanes, located.rank, located.shared)
+        raise frame.fault(
+            FaultCode.UNINITIALIZED,
+            op,
+            f"'{op.name}' reads byte {_place(addresses, at)} of {storage.space} scratch, which was never written",
+            lane,
+            address=_place(addresses, at),
+        )
+
+
+def check_writable(frame: Frame, op: Op, storage: Storage, lanes: Array) -> None:
+    """Fault when the storage may only be read."""
+    if not storage.data.flags.writeable:
+        raise frame.fault(FaultCode.BAD_ARGUMENT, op, "the storage is read-only", int(lanes[0]))
+
+
+def parts(frame: Frame, located: Located) -> list[tuple[Storage, Array | None]]:
     """The storages accessed, each with the positions of the accesses to it (``None``: all)."""
     buffer = located.buffer
     if located.addresses.size == 0:
@@ -188,7 +249,7 @@ def _parts(frame: Frame, located: Located) -> list[tuple[Storage, Array | None]]
 def _check_alignment(frame: Frame, op: Op, located: Located, alignment: int) -> None:
     if alignment == 1:
         return
-    for storage, picked in _parts(frame, located):
+    for storage, picked in parts(frame, located):
         addresses = located.addresses if picked is None else located.addresses[picked]
         lanes = located.lanes if picked is None else located.lanes[picked]
         bad = (addresses + storage.address) % alignment != 0
@@ -205,11 +266,12 @@ def _check_alignment(frame: Frame, op: Op, located: Located, alignment: int) -> 
             )
 
 
-def _watch(
-    frame: Frame, op: Op, storage: Storage, addresses: Addresses, lanes: Array, located: Located, writes: bool
+def watch(
+    frame: Frame, op: Op, storage: Storage, addresses: Addresses, lanes: Array, located: Located, access: Access
 ) -> None:
-    """Tell the race detector about an access; reports the conflict that it finds."""
-    assert storage.races is not None
+    """Tell the race detector of the storage, if it has one, about an access; faults on a conflict that it finds."""
+    if storage.races is None:
+        return
     clock = frame.machine.clocks["workgroup" if storage.space == "workgroup" else "global"]
     if located.shared:
         # All lanes access the same elements: the first and the last stand for all, being the farthest apart.
@@ -217,26 +279,20 @@ def _watch(
         addresses = np.broadcast_to(addresses, (lanes.size, *addresses.shape))
     per_lane = addresses.size // lanes.size
     who = lanes if per_lane == 1 else np.repeat(lanes, per_lane)
-    note = storage.races.write if writes else storage.races.read
     flat = addresses.reshape(-1)
-    race = note(flat, located.format.dtype.itemsize, clock.stamp[who])
+    race = storage.races.note(access, flat, located.format.dtype.itemsize, clock.stamp[who])
     if race is not None:
-        raise _race_fault(frame, op, race, int(who[race.position]), int(flat[race.position]), writes)
-
-
-def _race_fault(frame: Frame, op: Op, race: Race, lane: int, address: int, writes: bool) -> Exception:
-    lanes = frame.machine.lanes
-    other = lanes.describe_item(race.other_item)
-    verb = "writes" if writes else "reads"
-    did = "writes" if race.other_wrote else "reads"
-    return frame.fault(
-        FaultCode.DATA_RACE,
-        op,
-        f"data race: '{op.name}' {verb} byte {address}, which {other} {did} without a barrier between them",
-        lane,
-        address=address,
-        other_workitem=other,
-    )
+        other = frame.machine.lanes.describe_item(race.other_item)
+        address = int(flat[race.position])
+        raise frame.fault(
+            FaultCode.DATA_RACE,
+            op,
+            f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} "
+            "without a barrier between them",
+            int(who[race.position]),
+            address=address,
+            other_workitem=other,
+        )
 
 
 def _first(bad: Array, lanes: Array, rank: int, shared: bool) -> tuple[int, tuple[int, ...]]:

@@ -14,7 +14,7 @@ from loom.evaluate.lanes import batches, host_lane
 from loom.evaluate.launch import LaunchGeometry, evaluate_launch_config
 from loom.evaluate.layouts import form_view
 from loom.evaluate.machine import Machine, Program
-from loom.evaluate.races import RaceDetector
+from loom.evaluate.races import RaceDetector, Synchronization
 from loom.evaluate.values import Buffer, integer
 from loom.ir.core import Op
 from loom.ir.recursion import deep_recursion
@@ -54,11 +54,12 @@ def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], argumen
     size = program.facts.get("subgroup_size")
     subgroup = size if isinstance(size, int) else None
     # Shadows of buffers live as long as the dispatch, because workgroups of different batches can race.
-    binder = Binder(kernel, "global", lambda size: RaceDetector(size, items, subgroup))
+    synchronization = Synchronization()
+    binder = Binder(kernel, "global", lambda size: RaceDetector(size, items, subgroup, synchronization))
     values = binder.bind(kernel.regions[-1].entry.args, arguments)
     with deep_recursion():
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
-            machine = Machine(program, lanes)
+            machine = Machine(program, lanes, synchronization)
             machine.call(kernel, kernel, values, None, lambda frame: _enter(frame, kernel))
     return geometry
 

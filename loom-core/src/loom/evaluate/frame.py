@@ -13,6 +13,7 @@ from loom.evaluate.poison import evaluate_with_poison
 from loom.evaluate.values import Poisoned, RuntimeValue, choose
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError
+from loom.text.directives import index_entries
 
 if TYPE_CHECKING:
     from loom.evaluate.machine import Machine
@@ -111,6 +112,15 @@ class Frame:
         value = self.env[dim]
         assert isinstance(value, np.ndarray)
         return value
+
+    def indices(self, dynamic: Sequence[Value], static: Sequence[int]) -> list[Array]:
+        """An index list with its static entries, ``int64`` of shape ``()`` or ``[lanes]`` each.
+
+        Poison is for the caller to look at; its place holds some index.
+        """
+        entries = index_entries(dynamic, static)
+        values = [np.asarray(e, dtype=np.int64) if isinstance(e, int) else self.env[e] for e in entries]
+        return [v.value if isinstance(v, Poisoned) else v for v in values]
 
     # -- execution -----------------------------------------------------------------------------------------
 

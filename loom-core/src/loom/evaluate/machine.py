@@ -15,7 +15,7 @@ from loom.evaluate.lanes import Lanes
 from loom.evaluate.limits import Limits
 from loom.evaluate.numeric.formats import Array
 from loom.evaluate.poison import observe
-from loom.evaluate.races import Clock, RaceDetector
+from loom.evaluate.races import Clock, RaceDetector, Synchronization
 from loom.evaluate.rules import Rule, find_rule
 from loom.evaluate.storage import Storage
 from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
@@ -94,10 +94,11 @@ def _without_rule(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Seq
 
 
 class Machine:
-    """Evaluates one batch of lanes."""
+    """Evaluates one batch of lanes. ``synchronization`` is that of the dispatch."""
 
-    def __init__(self, program: Program, lanes: Lanes) -> None:
+    def __init__(self, program: Program, lanes: Lanes, synchronization: Synchronization | None = None) -> None:
         self.program = program
+        self.synchronization = synchronization or Synchronization()
         self.lanes = lanes
         self.depth = 0
         # Barriers order the accesses of the space that they name, so each space has its own clock.
@@ -140,7 +141,7 @@ class Machine:
         """What watches storage that several work-items reach; nothing for a host function."""
         if self.lanes.geometry is None:
             return None
-        return RaceDetector(size, self.lanes.items_per_group, self.lanes.subgroup_size)
+        return RaceDetector(size, self.lanes.items_per_group, self.lanes.subgroup_size, self.synchronization)
 
     # -- calls ---------------------------------------------------------------------------------------------
 

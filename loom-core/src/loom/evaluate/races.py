@@ -1,19 +1,23 @@
-"""Finding data races: conflicting plain accesses by different work-items that nothing orders.
+"""Finding data races: conflicting accesses by different work-items that nothing orders.
 
-Two accesses conflict when they touch one byte, at least one writes, and different work-items make them. Barriers
-order them: within a workgroup all accesses before a barrier precede all accesses after it. Work-items of
-different workgroups are never ordered by barriers.
+Two accesses conflict when they touch one byte, different work-items make them, at least one writes and at least
+one is not atomic. Barriers order them: within a workgroup all accesses before a barrier precede all accesses
+after it. Work-items of different workgroups are never ordered by barriers.
 
-For every granule (the widest unit that all accesses so far respect) three slots are kept: the last writer and
-two readers. They suffice to find a conflict if there is one: of the readers since the last write only those count
-that are in the latest epoch of a workgroup or in different workgroups, and two representatives differ from any
-writer exactly when some reader does.
+For every granule (the widest unit that all accesses so far respect) a few slots are kept: the last plain writer,
+and two accesses of each other kind. They suffice to find a conflict if there is one: of the readers since the last
+write only those count that are in the latest epoch of a workgroup or in different workgroups, and two
+representatives differ from any writer exactly when some reader does. The same holds of atomic accesses.
 
 A slot packs ``work-item << 32 | workgroup barriers << 12 | subgroup barriers``; -1 is empty. The barrier counts
 wrap, so accesses exactly 2^20 workgroup barriers apart could be taken for concurrent ones.
 """
 
 from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
 
 import attrs
 import numpy as np
@@ -27,13 +31,31 @@ _EPOCH_MASK = (1 << 20) - 1
 _SUBGROUP_MASK = (1 << 12) - 1
 
 
+class Access(enum.Enum):
+    """How work-items access bytes; the value is the verb in messages."""
+
+    READ = "reads"
+    WRITE = "writes"
+    ATOMIC_READ = "reads atomically"
+    ATOMIC_WRITE = "changes atomically"
+
+
+#: The earlier accesses that an access conflicts with.
+CONFLICTS: Final[Mapping[Access, tuple[Access, ...]]] = {
+    Access.READ: (Access.WRITE, Access.ATOMIC_WRITE),
+    Access.WRITE: (Access.WRITE, Access.READ, Access.ATOMIC_READ, Access.ATOMIC_WRITE),
+    Access.ATOMIC_READ: (Access.WRITE,),
+    Access.ATOMIC_WRITE: (Access.WRITE, Access.READ),
+}
+
+
 @attrs.frozen
 class Race:
     """Two unordered accesses: the position of the later one among the accesses given, and the other work-item."""
 
     position: int
     other_item: int
-    other_wrote: bool
+    other: Access
 
 
 class Clock:
@@ -55,42 +77,75 @@ class Clock:
         self.stamp = self._items << _ITEM | (self._workgroup & _EPOCH_MASK) << _EPOCH | self._subgroup & _SUBGROUP_MASK
 
 
+class Synchronization:
+    """Orders between work-items that atomics make in one dispatch.
+
+    An atomic that acquires may order what any work-item did before an atomic that releases. Which accesses it
+    orders depends on the values seen, so detectors then forget all that they know: no ordered program is called
+    racy, at the price of races that are not found.
+    """
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._released = False
+
+    def note(self, ordering: str, scope: str) -> None:
+        """Work-items performed an atomic or a fence of the ordering and scope."""
+        if scope == "thread":
+            return
+        self._released |= ordering in ("release", "acq_rel", "seq_cst")
+        if self._released and ordering in ("acquire", "acq_rel", "seq_cst"):
+            self.generation += 1
+
+
 class RaceDetector:
     """The shadow of one storage during one dispatch.
 
     ``group_items`` is the number of work-items of a workgroup, ``subgroup_items`` of a subgroup (or ``None``).
+    ``synchronization`` is that of the dispatch.
     """
 
-    def __init__(self, size: int, group_items: int, subgroup_items: int | None) -> None:
+    def __init__(
+        self, size: int, group_items: int, subgroup_items: int | None, synchronization: Synchronization | None = None
+    ) -> None:
         self._size = size
         self._group_items = group_items
         self._subgroup_items = subgroup_items
+        self._synchronization = synchronization or Synchronization()
+        self._generation = self._synchronization.generation
         self._granule = 0
-        self._writer: Slots = np.empty(0, dtype=np.int64)
-        self._first: Slots | None = None
-        self._second: Slots | None = None
+        self._last: dict[Access, list[Slots]] = {}
 
-    def read(self, addresses: npt.NDArray[np.int64], size: int, stamps: Slots) -> Race | None:
-        """Note reads of ``size`` bytes at byte offsets by the stamped work-items (arrays of one length)."""
+    def note(self, access: Access, addresses: npt.NDArray[np.int64], size: int, stamps: Slots) -> Race | None:
+        """Note accesses of ``size`` bytes at byte offsets by the stamped work-items (arrays of one length).
+
+        Returns a conflict with an earlier access if there is one. Plain writes of one call to one granule by
+        different work-items conflict as well.
+        """
+        if self._generation != self._synchronization.generation:
+            self._generation = self._synchronization.generation
+            self._last.clear()
         granules, stamps, positions = self._granules(addresses, size, stamps)
-        race = self._conflict(self._writer[granules], stamps, positions, other_wrote=True)
-        if race is None:
-            self._note_readers(granules, stamps)
-        return race
+        for other in CONFLICTS[access]:
+            for slots in self._last.get(other, ()):
+                race = self._conflict(slots[granules], stamps, positions, other)
+                if race is not None:
+                    return race
+        if access is not Access.WRITE:
+            self._note_pair(access, granules, stamps)
+            return None
+        (writer,) = self._slots(access, 1)
+        writer[granules] = stamps
+        return self._conflict(writer[granules], stamps, positions, access)
 
-    def write(self, addresses: npt.NDArray[np.int64], size: int, stamps: Slots) -> Race | None:
-        """Note writes; see :meth:`read`. Two writes of one call to one granule conflict as well."""
-        granules, stamps, positions = self._granules(addresses, size, stamps)
-        race = self._conflict(self._writer[granules], stamps, positions, other_wrote=True)
-        for slots in (self._first, self._second):
-            if race is None and slots is not None:
-                race = self._conflict(slots[granules], stamps, positions, other_wrote=False)
-        if race is None:
-            self._writer[granules] = stamps
-            race = self._conflict(self._writer[granules], stamps, positions, other_wrote=True)
-        return race
+    def _slots(self, access: Access, count: int) -> list[Slots]:
+        found = self._last.get(access)
+        if found is None:
+            length = -(-self._size // self._granule)
+            found = self._last[access] = [np.full(length, EMPTY, dtype=np.int64) for _ in range(count)]
+        return found
 
-    def _conflict(self, other: Slots, mine: Slots, positions: npt.NDArray[np.intp], other_wrote: bool) -> Race | None:
+    def _conflict(self, other: Slots, mine: Slots, positions: npt.NDArray[np.intp], kind: Access) -> Race | None:
         differ = np.flatnonzero((other != EMPTY) & ((other ^ mine) >> _ITEM != 0))
         if differ.size == 0:
             return None
@@ -98,7 +153,7 @@ class RaceDetector:
         if not unordered.any():
             return None
         at = int(differ[np.argmax(unordered)])
-        return Race(int(positions[at]), int(other[at] >> _ITEM), other_wrote)
+        return Race(int(positions[at]), int(other[at] >> _ITEM), kind)
 
     def _ordered(self, a: Slots, b: Slots) -> npt.NDArray[np.bool_]:
         """Whether a barrier separates the accesses of two work-items."""
@@ -108,35 +163,33 @@ class RaceDetector:
             ordered |= self._same_subgroup(a, b) & (differ & _SUBGROUP_MASK != 0)
         return np.asarray(self._same_group(a, b) & ordered)
 
-    def _note_readers(self, granules: npt.NDArray[np.int64], stamps: Slots) -> None:
-        if self._first is None or self._second is None:
-            self._first = np.full(self._writer.size, EMPTY, dtype=np.int64)
-            self._second = np.full(self._writer.size, EMPTY, dtype=np.int64)
-        # A reader takes the first slot when that is empty, its own, or ordered before it: whatever the ordered
-        # reader could conflict with in the same scope, the new one conflicts with too.
-        first = self._first[granules]
+    def _note_pair(self, access: Access, granules: npt.NDArray[np.int64], stamps: Slots) -> None:
+        one, two = self._slots(access, 2)
+        # An access takes the first slot when that is empty, its own, or ordered before it: whatever the ordered
+        # one could conflict with in the same scope, the new one conflicts with too.
+        first = one[granules]
         take = (first == EMPTY) | ((first ^ stamps) >> _ITEM == 0)
         rest = np.flatnonzero(~take)
         if rest.size:
             take[rest] = self._ordered(first[rest], stamps[rest])
-        self._first[granules[take]] = stamps[take]
-        first = self._first[granules]
+        one[granules[take]] = stamps[take]
+        first = one[granules]
         others = np.flatnonzero((first ^ stamps) >> _ITEM)
         if others.size == 0:
             return
         granules, stamps, first = granules[others], stamps[others], first[others]
-        second = self._second[granules]
+        second = two[granules]
         held = np.where((second == EMPTY) | self._ordered(second, first), 0, self._distance(first, second))
         distance = self._distance(first, stamps)
         # Lanes of one call may share a granule; assigning by growing distance lets the farthest one stay.
         for level in (1, 2, 3):
             put = (distance == level) & (held <= level)
-            self._second[granules[put]] = stamps[put]
+            two[granules[put]] = stamps[put]
 
     def _distance(self, a: Slots, b: Slots) -> npt.NDArray[np.int64]:
         """How far apart two work-items are: 1 in a subgroup, 2 in a workgroup, 3 in different workgroups.
 
-        The second slot keeps the reader that is farthest from the first: the fewest barriers order that one.
+        The second slot keeps the access that is farthest from the first: the fewest barriers order that one.
         """
         if self._subgroup_items is None:
             return np.where(self._same_group(a, b), 2, 3)
@@ -160,7 +213,6 @@ class RaceDetector:
         unit = min(bits & -bits, size)
         if self._granule == 0:
             self._granule = unit
-            self._writer = np.full(-(-self._size // unit), EMPTY, dtype=np.int64)
         elif unit < self._granule:
             self._refine(self._granule // unit)
             self._granule = unit
@@ -173,6 +225,5 @@ class RaceDetector:
         return spread, np.repeat(stamps, count), np.repeat(positions, count)
 
     def _refine(self, factor: int) -> None:
-        self._writer = np.repeat(self._writer, factor)
-        if self._first is not None and self._second is not None:
-            self._first, self._second = np.repeat(self._first, factor), np.repeat(self._second, factor)
+        for access, slots in self._last.items():
+            self._last[access] = [np.repeat(s, factor) for s in slots]

@@ -6,6 +6,7 @@ Importing this module registers the rules of the dialect, which stand beside it 
 from __future__ import annotations
 
 from loom.dialects.vector import (  # noqa: F401
+    evaluate_atomic,
     evaluate_combine,
     evaluate_construct,
     evaluate_lanewise,

@@ -19,17 +19,12 @@ from loom.evaluate.shapes import (
     with_lane_axis,
     without_lane_axis,
 )
-from loom.evaluate.values import RuntimeValue, integer, vector_rank
-from loom.text.directives import index_entries
-
-
-def _entries(frame: Frame, dynamic: Sequence[Any], static: Sequence[int]) -> list[Array]:
-    return [integer(e) if isinstance(e, int) else frame.env[e] for e in index_entries(dynamic, static)]
+from loom.evaluate.values import RuntimeValue, vector_rank
 
 
 def _positions(frame: Frame, op: Any, vector: Array) -> list[Array]:
     """Checked indices of the leading vector axes; ``vector`` has a lane axis."""
-    entries = _entries(frame, op.indices, op.static_indices)
+    entries = frame.indices(op.indices, op.static_indices)
     return [check_position(frame, op, axis, index, vector.shape[1 + axis]) for axis, index in enumerate(entries)]
 
 
@@ -74,7 +69,7 @@ def slice_(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     extents = extents_of(frame, op, op.results[0].type)
     rank = len(extents)
     picked: list[Array] = []
-    for axis, index in enumerate(_entries(frame, op.offsets, op.static_offsets)):
+    for axis, index in enumerate(frame.indices(op.offsets, op.static_offsets)):
         origin = check_position(frame, op, axis, index, source.shape[1 + axis], extents[axis])
         steps = np.arange(extents[axis]).reshape((-1,) + (1,) * (rank - 1 - axis))
         picked.append(np.atleast_1d(origin).reshape((-1,) + (1,) * rank) + steps)

@@ -1,4 +1,4 @@
-"""What view operations mean."""
+"""What view operations mean. Importing this module registers the rules of the dialect."""
 
 from __future__ import annotations
 
@@ -7,18 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from loom.dialects.view import evaluate_atomic  # noqa: F401
 from loom.evaluate import accesses
 from loom.evaluate.frame import Frame
 from loom.evaluate.layouts import strides_of
-from loom.evaluate.numeric.formats import Array
 from loom.evaluate.rules import evaluates
-from loom.evaluate.values import RuntimeValue, View, format_of, integer
-from loom.text.directives import index_entries
-
-
-def index_values(frame: Frame, op: Any) -> list[Array]:
-    """The index list of an access or subview, static entries included."""
-    return [integer(e) if isinstance(e, int) else frame.env[e] for e in index_entries(op.indices, op.static_indices)]
+from loom.evaluate.values import RuntimeValue, View, format_of
 
 
 @evaluates("view.subview")
@@ -28,7 +22,7 @@ def subview(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence
     size = format_of(op.source.type).dtype.itemsize
     origin = source.origin
     with np.errstate(over="ignore"):
-        for index, stride in zip(index_values(frame, op), source.strides, strict=True):
+        for index, stride in zip(frame.indices(op.indices, op.static_indices), source.strides, strict=True):
             origin = np.asarray(origin + index * stride * size)
     extents = tuple(frame.extent(d) for d in op.results[0].type.dims)
     return (View(source.buffer, origin, extents, source.strides),)
@@ -47,13 +41,13 @@ def refine(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
 @evaluates("view.load")
 def load(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """Reads one element."""
-    place = accesses.locate(frame, op, operands[0], op.source.type, index_values(frame, op))
+    place = accesses.locate(frame, op, operands[0], op.source.type, frame.indices(op.indices, op.static_indices))
     return (accesses.load(frame, op, place),)
 
 
 @evaluates("view.store")
 def store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """Writes one element."""
-    place = accesses.locate(frame, op, operands[1], op.target.type, index_values(frame, op))
+    place = accesses.locate(frame, op, operands[1], op.target.type, frame.indices(op.indices, op.static_indices))
     accesses.store(frame, op, place, operands[0])
     return ()
