@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -62,7 +61,6 @@ class Block:
     written_vectors: tuple[int, ...]
     written_scalars: tuple[int, ...]
     instructions: tuple[Instruction, ...]
-    counts: Counter[str]
     source: str
     space: dict[str, Any]
 
@@ -111,7 +109,7 @@ class Code:
                 raise UnsupportedInstruction(
                     FaultRecord("illegal_instruction", f"cannot decode {words}", pc=address)
                 ) from error
-            found = self._known[address] = adapt(decoded, address)
+            found = self._known[address] = adapt(decoded, address, self._wave_size)
         return found
 
     def scan(self, entry: int) -> None:
@@ -223,7 +221,6 @@ class Translator:
             written_vectors=tuple(sorted(em.written_vectors)),
             written_scalars=tuple(sorted(em.written_scalars)),
             instructions=done,
-            counts=Counter(i.mnemonic for i in done),
             source=source,
             space=em.globals,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -14,6 +15,7 @@ from loom_sim.amdgpu.machine import Machine
 from loom_sim.amdgpu.memory import AccessError
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.state import SCC, UNDEFINED, Array, Group, merge, resolve
+from loom_sim.amdgpu.trace import Observer
 
 _ALL_UNDEFINED = np.full((1, 1), 0xFFFFFFFF, np.uint32)
 _FALSE = np.zeros((1, 1), bool)
@@ -48,6 +50,7 @@ class Scheduler:
         max_steps: int,
         strict: bool,
         locate: Any,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.machine = machine
         self.translator = translator
@@ -55,6 +58,7 @@ class Scheduler:
         self.max_steps = max_steps
         self.strict = strict
         self.locate = locate
+        self.observers = observers
         self.ready: dict[tuple[int, BlockKey, bool], list[Group]] = {}
         self.parked: list[_Parked] = []
         self.tick = 0
@@ -121,6 +125,7 @@ class Scheduler:
                 for r in block.written_scalars:
                     group.xs.pop(r, None)
             self._prepare(block, group)
+            lanes = group.exec
             outcome = block.run(group)
         except AccessError as error:
             raise self._fault(error, group) from error
@@ -130,6 +135,8 @@ class Scheduler:
             record = FaultRecord("unsupported", str(error))
             raise SimulationFault(self._at_site(record, group, None)) from error
         statistics = self.statistics
+        for observer in self.observers:
+            observer.executed(block, group.waves, lanes, statistics.steps)
         statistics.blocks[block] += len(group.waves)
         statistics.steps += len(block.instructions)
         if statistics.steps > self.max_steps:

@@ -60,6 +60,7 @@ class Instruction:
     flags: frozenset[str]
     decoded: Any
     second: Instruction | None
+    wave_size: int
 
     def get(self, modifier: str) -> int:
         """Value of a modifier, its default included."""
@@ -90,7 +91,7 @@ class Instruction:
             from loom_target_amdgpu.isa.disasm import disassemble
         except ImportError:
             return self.mnemonic
-        return str(disassemble(self.decoded))
+        return str(disassemble(self.decoded, wave_size=self.wave_size))
 
 
 def _half_position(field: Any) -> int:
@@ -100,7 +101,7 @@ def _half_position(field: Any) -> int:
     return int(last) if last.isdigit() else 0
 
 
-def adapt(decoded: Decoded, address: int) -> Instruction:
+def adapt(decoded: Decoded, address: int, wave_size: int = 32) -> Instruction:
     """Build the translator's view of a decoded instruction."""
     row = decoded.row
     operands = tuple(
@@ -131,5 +132,6 @@ def adapt(decoded: Decoded, address: int) -> Instruction:
         implicit_writes=row.implicit_writes,
         flags=row.flags,
         decoded=decoded,
-        second=None if second is None else adapt(second, address),
+        second=None if second is None else adapt(second, address, wave_size),
+        wave_size=wave_size,
     )

@@ -17,11 +17,14 @@ from loom_sim.amdgpu import waits
 from loom_sim.amdgpu.blocks import BlockKey, Code, Translator
 from loom_sim.amdgpu.dispatch import Scheduler, Statistics
 from loom_sim.amdgpu.errors import FaultRecord, LaunchError, LoadError
+from loom_sim.amdgpu.kinds import KINDS, kind_of
 from loom_sim.amdgpu.launch_state import initial_group
+from loom_sim.amdgpu.limits import DEFAULT_MAX_STEPS
 from loom_sim.amdgpu.machine import Machine, Traffic
 from loom_sim.amdgpu.memory import AddressSpace
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.state import Group
+from loom_sim.amdgpu.trace import Observer
 from loom_sim.amdgpu.traits import FAMILIES, Traits
 
 if TYPE_CHECKING:
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 _BATCH_LANES = 1 << 16
 _SCRATCH_BUDGET = 1 << 28
 _DYNAMIC_STACK = 1 << 14
-DEFAULT_MAX_STEPS = 20_000_000
 
 
 @attrs.frozen(slots=True)
@@ -56,6 +58,7 @@ class LaunchReport:
         wave_instructions: instructions executed, counted once per wave.
         lane_instructions: the same times the lanes of a wave.
         instructions: wave-instructions by mnemonic.
+        kinds: wave-instructions by kind (`kinds.KINDS`), kinds that did not occur left out.
         barriers: waves that waited at a barrier.
         traffic: bytes moved.
         seconds: wall time of the execution.
@@ -68,6 +71,7 @@ class LaunchReport:
     wave_instructions: int
     lane_instructions: int
     instructions: Mapping[str, int]
+    kinds: Mapping[str, int]
     barriers: int
     traffic: Traffic
     seconds: float
@@ -155,6 +159,7 @@ class Program:
         strict: bool = True,
         dynamic_lds: int = 0,
         max_steps: int = DEFAULT_MAX_STEPS,
+        observers: Sequence[Observer] = (),
     ) -> LaunchReport:
         """Run a kernel to its end.
 
@@ -165,7 +170,8 @@ class Program:
                 scalars (or bytes) by value; None for a null pointer. A dynamic LDS pointer takes any value.
             strict: check waits, undefined registers, barriers.
             dynamic_lds: bytes of LDS after the static part.
-            max_steps: budget of instructions issued per batch of waves.
+            max_steps: budget of instructions issued, each counted once for all waves that execute it together.
+            observers: told about every block that ran; see `trace`.
 
         Raises:
             LaunchError: the launch does not fit the kernel.
@@ -227,14 +233,17 @@ class Program:
                         strict,
                         dynamic_lds,
                         max_steps,
+                        observers,
                     )
         finally:
             binding.write_back()
         seconds = time.perf_counter() - start
         by_name: Counter[str] = Counter()
+        by_kind: Counter[str] = Counter()
         for block, times in statistics.blocks.items():
-            for mnemonic, n in block.counts.items():
-                by_name[mnemonic] += n * times
+            for inst in block.instructions:
+                by_name[inst.mnemonic] += times
+                by_kind[kind_of(inst)] += times
         total = sum(by_name.values())
         return LaunchReport(
             kernel=name,
@@ -244,6 +253,7 @@ class Program:
             wave_instructions=total,
             lane_instructions=total * descriptor.wave_size,
             instructions=MappingProxyType(dict(by_name.most_common())),
+            kinds=MappingProxyType({kind: by_kind[kind] for kind in KINDS if kind in by_kind}),
             barriers=statistics.barriers,
             traffic=traffic,
             seconds=seconds,
@@ -298,6 +308,7 @@ class Program:
         strict: bool,
         dynamic_lds: int,
         max_steps: int,
+        observers: Sequence[Observer],
     ) -> int:
         descriptor = kernel.descriptor
         size = descriptor.wave_size
@@ -328,7 +339,9 @@ class Program:
                 workgroup=(workgroup % wx, workgroup // wx % wy, workgroup // (wx * wy)),
             )
 
-        scheduler = Scheduler(machine, translator, statistics, max_steps, strict, locate)
+        for observer in observers:
+            observer.batch(first, per_group)
+        scheduler = Scheduler(machine, translator, statistics, max_steps, strict, locate, observers)
         generation = self.processor.require_generation()
         mode = FloatMode(
             descriptor.round_mode_32,
