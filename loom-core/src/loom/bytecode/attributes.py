@@ -287,7 +287,11 @@ def _read_enum(cursor: Cursor, kind: EnumKind) -> object:
     value = cursor.word()
     if value > 255 or not kind.open:
         raise Damage(
-            "BYTECODE/011", f"{kind.label} {value}", field_name=kind.label, actual_value=value, case_count=len(kind.words)
+            "BYTECODE/011",
+            f"{kind.label} {value}",
+            field_name=kind.label,
+            actual_value=value,
+            case_count=len(kind.words),
         )
     return value
 
@@ -324,9 +328,7 @@ READERS: Final[dict[str, Callable[[Cursor, Any], object]]] = {
     **{name: lambda cursor, kind: cursor.string() for name in _TEXT},
     "symbol_array": _read_all(Cursor.string),
     "flags": _read_flags,
-    "enum_array": lambda cursor, kind: tuple(
-        [_word(cursor, kind.words, kind.label) for _ in range(cursor.count())]
-    ),
+    "enum_array": lambda cursor, kind: tuple([_word(cursor, kind.words, kind.label) for _ in range(cursor.count())]),
     "int": lambda cursor, kind: _read_int(cursor),
     "float": lambda cursor, kind: _read_float(cursor),
     "bool": lambda cursor, kind: _read_bool(cursor),

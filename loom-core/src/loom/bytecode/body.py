@@ -10,11 +10,12 @@ import attrs
 from loom.bytecode.attributes import read_attribute
 from loom.bytecode.cursor import Cursor, bad_value
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import HAS_NAMES, HAS_REGIONS, HAS_TRIVIA, RESULTS_SHIFT
+from loom.bytecode.layout import HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, REGIONS_SHIFT
 from loom.bytecode.locations import read_locations, recorded_span
 from loom.bytecode.types import read_type
-from loom.ir.attributes import Predicate, Ref, ResultSpec
+from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Op, Region, Value
+from loom.ir.diagnostics import Location
 from loom.ir.types import ERROR, Type
 from loom.spec.kinds import AttributeKind
 
@@ -23,22 +24,22 @@ MAX_DEPTH: Final = 10_000
 
 
 @attrs.frozen(eq=False)
-class Form:
-    """An operation class with attributes, and what its declaration demands of a record.
+class Extra:
+    """What a record has beyond operands and one result.
 
-    ``groups`` is ``None`` unless operand groups vary in length, and the least and greatest length of each then.
-    ``results`` and ``regions`` are the least and greatest numbers. ``inline`` lists positions and kinds of the
-    attributes that follow in the record. ``predicates`` lists positions of predicate lists.
+    ``in_place`` are positions of results whose types follow in the record, ``inline`` positions and kinds of such
+    attributes, and ``mentioned`` the positions that predicate lists mention, in order.
     """
 
-    cls: type[Op]
-    attributes: list[object]
-    operands: int
-    groups: tuple[tuple[int, float], ...] | None
-    results: tuple[int, float]
-    regions: tuple[int, float]
+    flags: int
+    in_place: tuple[int, ...]
     inline: tuple[tuple[int, AttributeKind], ...]
-    predicates: tuple[int, ...]
+    mentioned: tuple[int, ...]
+
+
+# Class, attributes, number of operands, result types, lengths of operand groups, whether the result has a name, and
+# the rest if there is any. A plain tuple: unpacking it is what reading an operation begins with.
+Form = tuple["type[Op]", list[object], int, list[Type], "tuple[int, ...] | None", bool, Extra | None]
 
 
 class BodyReader:
@@ -55,17 +56,23 @@ class BodyReader:
         self.cursor = Cursor(words, strings, types)
         self.forms = forms
         self.form = form
-        self.ops: list[Op] = []
         self.sources: Sequence[str] = ()
+        self.locations: list[Location] = []
+        # Operations made so far.
+        self.made = 0
         # Values whose type, and operations whose operands, mention something defined later.
         self.late_values: list[Value] = []
         self.late_ops: list[Op] = []
 
-    def read(self, record: bytes, sources: Sequence[str]) -> Op:
-        """The operation, detached. ``record`` holds the locations, and is empty when they were left out."""
+    def read(self, record: bytes | None, sources: Sequence[str]) -> Op:
+        """The operation, detached. ``record`` holds the locations; ``None`` when they were left out."""
         cursor = self.cursor
         self.sources = sources
         cursor.ahead = {}
+        if record is not None:
+            self.locations = self._expand(record)
+        else:
+            self.locations = [None] * len(cursor.words)
         block = Block()
         try:
             self._ops(block, 1, (), 0)
@@ -75,14 +82,27 @@ class BodyReader:
             raise self._bad("regions nest too deep", "nesting") from None
         if cursor.at != len(cursor.words):
             raise self._bad(f"{len(cursor.words) - cursor.at} words are left", "trailing")
+        if record is not None and self.made != len(self.locations):
+            raise _bad_locations(self.made, len(self.locations))
         if cursor.ahead:
             self._resolve(cursor.ahead)
-        if record:
-            self._place(record)
         op = block.first
         assert op is not None
         op.detach()
         return op
+
+    def _expand(self, record: bytes) -> list[Location]:
+        """A location per operation."""
+        found: list[Location] = []
+        for source, count in read_locations(record, self.sources):
+            # An operation takes a word at least.
+            if count > len(self.cursor.words) - len(found):
+                raise _bad_locations(len(found) + count, len(self.cursor.words))
+            if source is None:
+                found += [None] * count
+            else:
+                found += [(source, k) for k in range(len(found), len(found) + count)]
+        return found
 
     def _bad(self, detail: str, failure: str) -> Damage:
         return Damage("BYTECODE/016", detail, offset=self.cursor.at, failure_code=failure)
@@ -90,115 +110,90 @@ class BodyReader:
     def _ops(self, block: Block, count: int, blocks: Sequence[Block], depth: int) -> None:
         """Read operations into a block; ``blocks`` are those that successors number."""
         cursor = self.cursor
-        w, values, strings, types = cursor.words, cursor.values, cursor.strings, cursor.types
-        forms, ops = self.forms, self.ops
+        w, values, strings = cursor.words, cursor.values, cursor.strings
+        forms, locations = self.forms, self.locations
         i = cursor.at
+        made = self.made
+        last = block.last
         for _ in range(count):
-            number, flags = w[i], w[i + 1]
-            i += 2
-            form = forms[number] or self.form(number)
-            cls = form.cls
-            comments: tuple[str, ...] = ()
-            blank = False
-            if flags & HAS_TRIVIA:
-                cursor.at = i
-                blank, comments = self._trivia()
-                i = cursor.at
-            size = form.operands
-            segments = None
-            if form.groups is not None:
-                groups = form.groups
-                segments = tuple(w[i : i + len(groups)])
-                i += len(groups)
-                for (least, most), length in zip(groups, segments, strict=True) if len(segments) == len(groups) else ():
-                    if not least <= length <= most:
-                        raise self._bad(f"'{cls.name}' has a group of {length} operands", "operands")
-                size = sum(segments)
-            refs = w[i : i + size]
-            if 0 in refs or len(refs) != size:
-                cursor.at = i
-                operands, late = self._operands(size)
-                i = cursor.at
+            form = forms[w[i]]
+            if form is None:
+                form = self.form(w[i])
+            cls, attributes, size, types, segments, named, extra = form
+            i += 1
+            if extra is not None:
+                cursor.at, self.made = i, made
+                op = self._full(form, extra, blocks, depth)
+                i, made = cursor.at, self.made
             else:
-                late = False
-                operands = [values[-r] for r in refs]
-                i += size
-            successors = None
-            if cls.spec.successors:
-                successors = [blocks[k] for k in w[i : i + len(cls.spec.successors)]]
-                i += len(successors)
-            regions = None
-            if flags & HAS_REGIONS:
-                cursor.at = i + 1
-                regions = self._regions(w[i], depth + 1)
-                i = cursor.at
-            found = flags >> RESULTS_SHIFT
-            result_types: list[Type] = []
-            late_types: list[int] = []
-            if found:
-                for k in range(found):
-                    type_number = w[i]
+                # References count from the end of the list, so a bad one is an index error.
+                if size == 2:
+                    operands = [values[~w[i]], values[~w[i + 1]]]
+                    i += 2
+                elif size == 1:
+                    operands = [values[~w[i]]]
                     i += 1
-                    if type_number:
-                        result_types.append(types[type_number])  # type: ignore[arg-type]  # entry 0 is the only empty one
-                    else:
-                        cursor.at = i - 1
-                        result_types.append(read_type(cursor))
-                        i = cursor.at
-                        late_types.append(k)
-            least, most = form.results
-            if not least <= found <= most:
-                raise self._bad(f"'{cls.name}' has {found} results", "results")
-            least, most = form.regions
-            if not least <= (len(regions) if regions is not None else 0) <= most:
-                raise self._bad(f"'{cls.name}' has {len(regions or ())} regions", "regions")
-            if successors is not None and len(successors) != len(cls.spec.successors):
-                raise IndexError
-            op = cls(operands, form.attributes[:], result_types, regions, successors, segments)
-            if found:
-                results = op.results
-                if flags & HAS_NAMES:
-                    for result in results:
+                elif size:
+                    operands = [values[~r] for r in w[i : i + size]]
+                    i += size
+                else:
+                    operands = []
+                op = cls(operands, attributes[:], types, None, None, segments, locations[made])
+                made += 1
+                if types:
+                    result = op.results[0]
+                    values.append(result)
+                    if named:
                         result.name = strings[w[i]]
                         i += 1
-                if late_types:
-                    self.late_values += [results[k] for k in late_types]
-                values += results
-            if blank or comments:
-                op.blank_before = blank
-                op.comments = comments
-            ops.append(op)
-            if late:
-                self.late_ops.append(op)
-            if form.inline:
-                cursor.at = i
-                self._inline(op, form)
-                i = cursor.at
-            if form.predicates:
-                self._check_predicates(op, form)
             # What `Block.append` does, without the call.
             op.parent = block
-            last = block.last
             if last is None:
                 block.first = op
             else:
                 op.prev = last
                 last.next = op
-            block.last = op
-        cursor.at = i
+            block.last = last = op
+        cursor.at, self.made = i, made
 
-    def _operands(self, size: int) -> tuple[list[Value], bool]:
+    def _full(self, form: Form, extra: Extra, blocks: Sequence[Block], depth: int) -> Op:
+        """Read an operation with anything an operation can have."""
+        cls, attributes, size, types, segments, _, _ = form
         cursor = self.cursor
-        if size > len(cursor.words) - cursor.at:
-            raise IndexError
-        defined = len(cursor.values)
-        late = False
-        found: list[Value] = []
-        for _ in range(size):
-            late = late or cursor.words[cursor.at] == 0
-            found.append(cursor.value())
-        assert len(cursor.values) == defined
-        return found, late
+        flags = extra.flags
+        blank, comments = self._trivia() if flags & HAS_TRIVIA else (False, ())
+        if flags & HAS_AHEAD:
+            if size > len(cursor.words) - cursor.at:
+                raise IndexError
+            operands = [cursor.value() for _ in range(size)]
+        else:
+            values = cursor.values
+            operands = [values[~r] for r in cursor.words[cursor.at : cursor.at + size]]
+            cursor.at += size
+        successors = [blocks[cursor.word()] for _ in cls.spec.successors]
+        if extra.in_place:
+            types = types[:]
+            for k in extra.in_place:
+                types[k] = read_type(cursor)
+        op = cls(operands, attributes[:], types, None, successors, segments, self.locations[self.made])
+        self.made += 1
+        op.blank_before = blank
+        op.comments = comments
+        if flags & HAS_NAMES:
+            for result in op.results:
+                result.name = cursor.strings[cursor.word()]
+        cursor.values += op.results
+        if extra.in_place:
+            self.late_values += [op.results[k] for k in extra.in_place]
+        if flags & HAS_AHEAD:
+            self.late_ops.append(op)
+        if flags >> REGIONS_SHIFT:
+            self._regions(op, flags >> REGIONS_SHIFT, depth + 1)
+        if extra.inline:
+            self._inline(op, extra)
+        if extra.mentioned:
+            self._check_mentioned(op, extra.mentioned)
+        return op
 
     def _trivia(self) -> tuple[bool, tuple[str, ...]]:
         cursor = self.cursor
@@ -209,22 +204,18 @@ class BodyReader:
             raise IndexError
         return bool(word & 1), tuple([cursor.string() for _ in range(word >> 1)])
 
-    def _regions(self, count: int, depth: int) -> list[Region]:
+    def _regions(self, op: Op, count: int, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise self._bad(f"regions nest deeper than {MAX_DEPTH}", "nesting")
-        cursor = self.cursor
-        if not 0 < count <= len(cursor.words) - cursor.at:
-            raise IndexError
-        found: list[Region] = []
         for _ in range(count):
-            size = cursor.count()
+            size = self.cursor.count()
             if size == 0:
                 raise self._bad("a region has no block", "region")
             region = Region([Block() for _ in range(size)])
+            region.parent = op
             for block in region.blocks:
                 self._block(block, region.blocks, depth)
-            found.append(region)
-        return found
+            op.regions.append(region)
 
     def _block(self, block: Block, blocks: list[Block], depth: int) -> None:
         cursor = self.cursor
@@ -246,12 +237,12 @@ class BodyReader:
 
     # -- attributes that name values -----------------------------------------------------------------------
 
-    def _inline(self, op: Op, form: Form) -> None:
+    def _inline(self, op: Op, extra: Extra) -> None:
         cursor = self.cursor
         # Everything such an attribute may mention is defined by now.
         ahead, cursor.ahead = cursor.ahead, None
         try:
-            for index, kind in form.inline:
+            for index, kind in extra.inline:
                 if kind.name == "results":
                     op.attributes[index] = self._result_specs(op)
                 else:
@@ -279,24 +270,19 @@ class BodyReader:
             specs.append(ResultSpec(type_, value, tie))
         return tuple(specs)
 
-    def _check_predicates(self, op: Op, form: Form) -> None:
+    def _check_mentioned(self, op: Op, positions: tuple[int, ...]) -> None:
         """Positions in a predicate list count mentioned operands, or else the signature's arguments and results."""
-        mentioned = op.spec.operand_index.get("mentioned")
-        for index in form.predicates:
-            predicates: Any = op.attributes[index]
-            named: list[bool]
-            if mentioned is not None:
-                named = [True] * len(op.group(mentioned))
-            else:
-                named = [True] * max((len(region.entry.args) for region in op.regions), default=len(op.operands))
-                for results in op.spec.result_spec_attributes:
-                    specs: Any = op.attributes[results] or ()
-                    named += [spec.value is not None for spec in specs]
-            predicate: Predicate
-            for predicate in predicates:
-                for arg in predicate.args:
-                    if isinstance(arg, Ref) and not (arg.index < len(named) and named[arg.index]):
-                        raise self._bad(f"a predicate mentions position {arg.index}, which has no value", "predicate")
+        group = op.spec.operand_index.get("mentioned")
+        named: list[bool]
+        if group is not None:
+            named = [True] * len(op.group(group))
+        else:
+            named = [True] * max((len(region.entry.args) for region in op.regions), default=len(op.operands))
+            for index in op.spec.result_spec_attributes:
+                specs: Any = op.attributes[index] or ()
+                named += [spec.value is not None for spec in specs]
+        if positions[-1] >= len(named) or not all(named[k] for k in positions):
+            raise self._bad("a predicate mentions a position that has no value", "predicate")
 
     # -- references ahead ----------------------------------------------------------------------------------
 
@@ -312,26 +298,12 @@ class BodyReader:
         for op in self.late_ops:
             op.set_operands([mapping.get(v, v) for v in op.operands], op.segments)
 
-    # -- locations -----------------------------------------------------------------------------------------
 
-    def _place(self, record: bytes) -> None:
-        at = 0
-        ops = self.ops
-        for source, count in read_locations(record, self.sources):
-            end = at + count
-            if end > len(ops):
-                break
-            if source is not None:
-                for k in range(at, end):
-                    ops[k].loc = (source, k)
-            at = end
-        if at != len(ops):
-            raise Damage(
-                "BYTECODE/013",
-                f"locations for {at} of {len(ops)} operations",
-                location_id=at,
-                offset=0,
-                failure_code="count",
-            )
-
-
+def _bad_locations(given: int, needed: int) -> Damage:
+    return Damage(
+        "BYTECODE/013",
+        f"locations for {given} operations instead of {needed}",
+        location_id=given,
+        offset=0,
+        failure_code="count",
+    )

@@ -41,16 +41,17 @@ class Sink:
         """Write a string."""
         self.words.append(self.string_id(text))
 
-    def value(self, value: Value) -> None:
-        """Write a reference to a value: how many definitions back it is, or 0 and its distance ahead."""
+    def number(self, value: Value) -> int:
+        """The number of a value of the body."""
         number = self.numbers.get(value)
         if number is None:
             raise ValueError(f"value '%{value.name or '?'}' is not defined inside the symbol that uses it")
-        back = self.defined - number
-        if back > 0:
-            self.words.append(back)
-        else:
-            self.words += (0, -back)
+        return number
+
+    def value(self, value: Value) -> None:
+        """Write a reference to a value: twice the definitions in between, plus one when it is yet to come."""
+        back = self.defined - self.number(value)
+        self.words.append((back - 1) << 1 if back > 0 else -back << 1 | 1)
 
 
 class Cursor:
@@ -106,16 +107,17 @@ class Cursor:
         return text
 
     def value(self) -> Value:
-        """The value that the next word or two refer to; a stand-in for one that is defined later."""
-        back = self.word()
+        """The value that the next word refers to; a stand-in for one that is defined later."""
+        word = self.word()
+        distance = word >> 1
         values = self.values
-        if back:
-            if back > len(values):
-                raise bad_value(back, len(values))
-            return values[-back]
-        number = len(values) + self.word()
+        if not word & 1:
+            if distance >= len(values):
+                raise bad_value(distance, len(values))
+            return values[~distance]
         if self.ahead is None:
-            raise bad_value(number, len(values))
+            raise bad_value(distance, len(values))
+        number = len(values) + distance
         found = self.ahead.get(number)
         if found is None:
             found = self.ahead[number] = stand_in()

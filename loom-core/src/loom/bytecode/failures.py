@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from loom.ir.diagnostics import LoomError, fail
+from loom.ir.diagnostics import Diagnostic, LoomError
 
 # code -> what the message says before the details.
 _SUBJECTS: Final = {
@@ -42,4 +42,4 @@ class Damage(Exception):
         """The diagnostic for a file, and for a symbol of it when the defect is in a body."""
         where = f" of '@{symbol}'" if symbol is not None else ""
         message = f"{filename}: {_SUBJECTS[self.code]}{where}: {self.detail}"
-        return fail(self.code, message, None, emitter="reader", **self.params)
+        return LoomError([Diagnostic(self.code, message, None, self.params, emitter="reader")])

@@ -70,9 +70,7 @@ def encode_index(records: Sequence[tuple[int, ...]], references: Sequence[int]) 
     return _COUNT.pack(len(records)) + b"".join(RECORD.pack(*r) for r in records) + encode_words(list(references))
 
 
-def read_index(
-    section: bytes, strings: Sequence[str | None], body_size: int, location_size: int
-) -> list[SymbolEntry]:
+def read_index(section: bytes, strings: Sequence[str | None], body_size: int, location_size: int) -> list[SymbolEntry]:
     """The entries of the section. Raises :class:`Damage` unless they fit the tables and sections they describe."""
     if len(section) < _COUNT.size:
         raise _bad("the count is missing", 0, "count")

@@ -1,8 +1,13 @@
 """Codes of operation records, shared by writer and reader.
 
-An operation is its form's number and a word of flags, then what the flags and the declaration say:
-comments, lengths of operand groups, operands, successors, regions, result types, result names, and the attributes
-that name values.
+Everything about an operation that recurs is its *form*: the op, the flags below, lengths of operand groups, static
+result types, and attributes. Forms are unique in a table of the file. A record in a body is the number of a form
+and what its flags and its declaration ask for, in this order: comments, operands, successors, result types that
+name values, result names, regions, attributes that name values.
+
+Values are numbered in the order of their definition: results of an operation, then everything in its regions, then
+named results of a signature. An operand is the number of definitions between it and its use. Where a value may be
+defined later (operands of a form with ``HAS_AHEAD``, values in types), the lowest bit tells the direction.
 """
 
 from __future__ import annotations
@@ -11,9 +16,9 @@ from typing import Final
 
 HAS_TRIVIA: Final = 1
 HAS_NAMES: Final = 2
-HAS_REGIONS: Final = 4
-# The number of results takes the bits from here on.
-RESULTS_SHIFT: Final = 3
+HAS_AHEAD: Final = 4
+# The number of regions takes the bits from here on.
+REGIONS_SHIFT: Final = 3
 
 # State of an attribute in a form.
 ABSENT: Final = 0

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import gc
 import zlib
-from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Final
 
 from loom.bytecode import container as c
-from loom.bytecode.attributes import read_attribute, read_encoding
+from loom.bytecode.attributes import read_encoding
 from loom.bytecode.body import BodyReader, Form
 from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
+from loom.bytecode.forms import DeclaredOp, read_form
 from loom.bytecode.index import SymbolEntry, read_index
-from loom.bytecode.layout import ABSENT, GIVEN, IN_BODY
 from loom.bytecode.types import read_structure
 from loom.bytecode.varint import decode_words
 from loom.ir.attributes import Encoding
@@ -25,7 +24,6 @@ from loom.ir.types import Type
 from loom.spec.registry import known_names, lookup
 
 MAX_FILE_BYTES: Final = 1 << 30
-_ANY: Final = float("inf")
 
 
 class BytecodeFile:
@@ -43,6 +41,7 @@ class BytecodeFile:
         self._sources = self._read_sources()
         self._types = self._read_types()
         self._ops = self._read_ops()
+        self._declarations: dict[int, DeclaredOp] = {}
         self._form_words, self._form_starts = _table(container.section(c.FORMS), "forms")
         self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
         self.name, self.header, self.aliases = self._read_head()
@@ -160,9 +159,7 @@ class BytecodeFile:
         self.decoded += 1
         words = decode_words(self._piece(c.BODIES, entry.body))
         reader = BodyReader(words, self._strings, self._types, self._forms, self._form)
-        record = self._piece(c.LOCATIONS, entry.locations)
-        if self._container.locations and not record:
-            raise Damage("BYTECODE/013", "the record is missing", location_id=0, offset=0, failure_code="missing")
+        record = self._piece(c.LOCATIONS, entry.locations) if self._container.locations else None
         op = reader.read(record, self._sources)
         index = op.spec.symbol_attribute
         if op.name != entry.op_name or (op.attributes[index] if index is not None else None) != entry.name:
@@ -175,22 +172,34 @@ class BytecodeFile:
         """Decode a form on first use. Raises ``IndexError`` for a number beyond the table."""
         start, end = self._form_starts[number], self._form_starts[number + 1]
         cursor = self._cursor(self._form_words[start:end])
-        op_number = cursor.word()
-        if op_number >= len(self._ops):
-            raise Damage(
-                "BYTECODE/012",
-                f"op {op_number} of {len(self._ops)}",
-                table_name="ops",
-                ref_id=op_number,
-                table_count=len(self._ops),
-            )
-        name, attribute_names = self._ops[op_number]
-        cls = lookup(name)
-        if cls is None:
-            raise self._unknown_op(name)
-        form = _make_form(cls, cursor, attribute_names, number)
+        try:
+            declared = self._declared(cursor.word())
+            form = read_form(declared, cursor)
+        except (IndexError, OverflowError):
+            raise _short_record("forms") from None
+        if cursor.at != len(cursor.words):
+            raise _record("forms", number, "length")
         self._forms[number] = form
         return form
+
+    def _declared(self, number: int) -> DeclaredOp:
+        """The op of a number as its declaration has it."""
+        found = self._declarations.get(number)
+        if found is None:
+            if number >= len(self._ops):
+                raise Damage(
+                    "BYTECODE/012",
+                    f"op {number} of {len(self._ops)}",
+                    table_name="ops",
+                    ref_id=number,
+                    table_count=len(self._ops),
+                )
+            name, attribute_names = self._ops[number]
+            cls = lookup(name)
+            if cls is None:
+                raise self._unknown_op(name)
+            found = self._declarations[number] = DeclaredOp.of(cls, attribute_names)
+        return found
 
     def _unknown_op(self, name: str) -> LoomError:
         from loom.plugins.manager import missing_dialect_hint
@@ -231,7 +240,7 @@ def _read_strings(section: bytes) -> list[str | None]:
     if len(lengths) != count or sum(lengths) != len(text):
         raise _record("strings", count, "length")
     ends = list(accumulate(lengths, initial=0))
-    return [None, *[text[start:end] for start, end in zip(ends, ends[1:], strict=False)]]
+    return [None, *[text[start:end] for start, end in pairwise(ends)]]
 
 
 def _leading_word(data: bytes, at: int) -> tuple[int, int]:
@@ -252,57 +261,6 @@ def _table(section: bytes, name: str) -> tuple[list[int], list[int]]:
     if len(lengths) != count or starts[-1] != len(body):
         raise _record(name, count, "length")
     return body, starts
-
-
-def _make_form(cls: type[Op], cursor: Cursor, attribute_names: Sequence[str], number: int) -> Form:
-    spec = cls.spec
-    attributes: list[object] = [None] * len(spec.attributes)
-    inline = []
-    try:
-        for name in attribute_names:
-            index = spec.attribute_index.get(name)
-            if index is None:
-                raise Damage(
-                    "BYTECODE/005", f"'{spec.name}' has no attribute '{name}'", attr_kind=name, offset=cursor.at
-                )
-            kind = spec.attributes[index].kind
-            state = cursor.word()
-            if state == GIVEN and kind.name != "results":
-                attributes[index] = read_attribute(cursor, kind)
-            elif state == IN_BODY:
-                inline.append((index, kind))
-            elif state != ABSENT:
-                raise _record("forms", number, name)
-    except (IndexError, OverflowError):
-        raise _short_record("forms") from None
-    if cursor.at != len(cursor.words):
-        raise _record("forms", number, "length")
-    given = {index for index, _ in inline}
-    for index, attribute in enumerate(spec.attributes):
-        if attribute.name not in attribute_names:
-            attributes[index] = attribute.default
-        if attribute.required and attributes[index] is None and index not in given:
-            raise Damage(
-                "BYTECODE/005", f"'{spec.name}' needs the attribute '{attribute.name}'", attr_kind="absent", offset=0
-            )
-    return Form(
-        cls,
-        attributes,
-        len(spec.operands),
-        tuple(_GROUP_SIZES[operand.arity] for operand in spec.operands) if spec.segmented else None,
-        _bounds([result.variadic for result in spec.results], [False] * len(spec.results)),
-        _bounds([region.variadic for region in spec.regions], [region.optional for region in spec.regions]),
-        tuple(inline),
-        tuple(i for i, a in enumerate(spec.attributes) if a.kind.name == "predicates" and attributes[i]),
-    )
-
-
-_GROUP_SIZES: Final = {"one": (1, 1.0), "optional": (0, 1.0), "variadic": (0, _ANY)}
-
-
-def _bounds(variadic: Sequence[bool], optional: Sequence[bool]) -> tuple[int, float]:
-    least = sum(not v and not o for v, o in zip(variadic, optional, strict=True))
-    return least, _ANY if any(variadic) else len(variadic)
 
 
 def _record(section: str, index: int, field: str) -> Damage:

@@ -15,7 +15,7 @@ from loom.bytecode.failures import Damage
 MAX_WORD: Final = (1 << 64) - 1
 MAX_BYTES: Final = 10
 
-_LONG: Final = re.compile(rb"[\x80-\xff]+[\x00-\x7f]?")
+_LONG: Final = re.compile(rb"([\x80-\xff]+[\x00-\x7f]?)")
 
 
 def encode_words(words: Iterable[int]) -> bytes:
@@ -42,28 +42,34 @@ def decode_words(data: bytes) -> list[int]:
     """The integers of a byte sequence. Raises :class:`Damage` for a cut off, oversized or overlong one."""
     if data.isascii():
         return list(data)
-    words: list[int] = []
-    at = 0
-    for match in _LONG.finditer(data):
-        start, end = match.span()
-        last = data[end - 1]
-        if last > 127:
-            raise Damage("BYTECODE/008", f"integer at byte {start} is cut off", offset=start, failure_code="cut_off")
-        if last == 0:
-            raise Damage("BYTECODE/008", f"integer at byte {start} is overlong", offset=start, failure_code="overlong")
-        word = 0
-        if end - start <= MAX_BYTES:
-            for byte in reversed(data[start:end]):
-                word = word << 7 | byte & 127
-        if end - start > MAX_BYTES or word > MAX_WORD:
-            raise Damage(
-                "BYTECODE/008", f"integer at byte {start} exceeds 64 bits", offset=start, failure_code="too_large"
-            )
-        words += data[at:start]
-        words.append(word)
-        at = end
-    words += data[at:]
+    # Alternately bytes that are integers of their own, and one longer integer; the former come last, too.
+    pieces = _LONG.split(data)
+    words = list(pieces[0])
+    for k in range(1, len(pieces), 2):
+        long = pieces[k]
+        if len(long) == 2 and 0 < long[1] < 128:
+            words.append(long[0] & 127 | long[1] << 7)
+        else:
+            words.append(_decode_long(long))
+        words += pieces[k + 1]
     return words
+
+
+def _decode_long(data: bytes) -> int:
+    failure = None
+    word = 0
+    if data[-1] > 127:
+        failure = "cut_off"
+    elif data[-1] == 0:
+        failure = "overlong"
+    elif len(data) <= MAX_BYTES:
+        for byte in reversed(data):
+            word = word << 7 | byte & 127
+    if len(data) > MAX_BYTES or word > MAX_WORD:
+        failure = failure or "too_large"
+    if failure is not None:
+        raise Damage("BYTECODE/008", f"{data[:12].hex()} ({failure.replace('_', ' ')})", offset=0, failure_code=failure)
+    return word
 
 
 def zigzag(value: int) -> int:

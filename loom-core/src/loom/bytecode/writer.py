@@ -9,8 +9,9 @@ from loom.bytecode import container as c
 from loom.bytecode import index
 from loom.bytecode.attributes import names_values, write_attribute, write_encoding
 from loom.bytecode.cursor import Sink
-from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, HAS_REGIONS, HAS_TRIVIA, IN_BODY, RESULTS_SHIFT
+from loom.bytecode.layout import ABSENT, GIVEN, HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, IN_BODY, REGIONS_SHIFT
 from loom.bytecode.locations import Position, encode_locations, position_of
+from loom.bytecode.types import names_values as type_names_values
 from loom.bytecode.types import write_structure, write_type
 from loom.bytecode.varint import encode_words
 from loom.ir.attributes import ResultSpec
@@ -42,7 +43,7 @@ class _Writer:
         # Op name -> number; the records of the table.
         self.ops: dict[str, int] = {}
         self.op_records: list[list[int]] = []
-        # Words of a form -> number. A form is an op with all attributes that name no value.
+        # Words of a form -> number.
         self.forms: dict[tuple[int, ...], int] = {}
 
     def sink(self) -> Sink:
@@ -139,13 +140,26 @@ class _Writer:
             self.op_records.append([self._string(op.name), len(names), *names])
         return number
 
-    def form(self, op: Op) -> tuple[int, list[int]]:
+    def form(self, op: Op, flags: int) -> tuple[int, list[int]]:
         """Number of the form of an operation, and the positions of the attributes that follow in the body."""
         sink = self.sink()
         words = sink.words
-        words.append(self.op_number(op))
+        words += (self.op_number(op), flags)
+        spec = op.spec
+        if spec.segmented:
+            if op.segments is None or sum(op.segments) != len(op.operands):
+                raise ValueError("operands do not fit their groups")
+            words += op.segments
+        elif len(op.operands) != len(spec.operands):
+            raise ValueError(f"{len(op.operands)} operands instead of {len(spec.operands)}")
+        words.append(len(op.results))
+        for result in op.results:
+            if type_names_values(result.type):
+                words.append(0)
+            else:
+                write_type(sink, result.type)
         inline: list[int] = []
-        for i, (attribute, value) in enumerate(zip(op.spec.attributes, op.attributes, strict=True)):
+        for i, (attribute, value) in enumerate(zip(spec.attributes, op.attributes, strict=True)):
             if value is None:
                 words.append(ABSENT)
             elif attribute.kind.name == "results" or names_values(value):
@@ -193,47 +207,46 @@ class _BodyWriter:
     def _op(self, op: Op, blocks: dict[Block, int]) -> None:
         sink = self.sink
         words = sink.words
-        spec = op.spec
-        form, inline = self.writer.form(op)
         results = op.results
-        named = any(result.name is not None for result in results)
+        # Several results always have a word each in the body, so that no short record makes many of them.
+        named = len(results) > 1 or any(result.name is not None for result in results)
         trivia = bool(op.comments) or op.blank_before
-        words += (
-            form,
+        backs = [sink.defined - sink.number(operand) for operand in op.operands]
+        ahead = any(back <= 0 for back in backs)
+        flags = (
             (HAS_TRIVIA if trivia else 0)
             | (HAS_NAMES if named else 0)
-            | (HAS_REGIONS if op.regions else 0)
-            | len(results) << RESULTS_SHIFT,
+            | (HAS_AHEAD if ahead else 0)
+            | len(op.regions) << REGIONS_SHIFT
         )
+        form, inline = self.writer.form(op, flags)
+        words.append(form)
         if trivia:
             self._trivia(op)
-        if spec.segmented:
-            if op.segments is None or sum(op.segments) != len(op.operands):
-                raise ValueError("operands do not fit their groups")
-            words += op.segments
-        elif len(op.operands) != len(spec.operands):
-            raise ValueError(f"{len(op.operands)} operands instead of {len(spec.operands)}")
-        for operand in op.operands:
-            sink.value(operand)
-        if len(op.successors) != len(spec.successors):
-            raise ValueError(f"{len(op.successors)} successors instead of {len(spec.successors)}")
+        if ahead:
+            for operand in op.operands:
+                sink.value(operand)
+        else:
+            words += [back - 1 for back in backs]
+        if len(op.successors) != len(op.spec.successors):
+            raise ValueError(f"{len(op.successors)} successors instead of {len(op.spec.successors)}")
         for block in op.successors:
             words.append(blocks[block])
-        if op.regions:
-            words.append(len(op.regions))
-            for region in op.regions:
-                self._region(region)
         for result in results:
-            write_type(sink, result.type)
+            if type_names_values(result.type):
+                write_type(sink, result.type)
         if named:
             words += [sink.string_id(r.name) if r.name is not None else 0 for r in results]
         sink.defined += len(results)
         self._locate(op.loc)
+        for region in op.regions:
+            self._region(region)
         for i in inline:
-            if spec.attributes[i].kind.name == "results":
+            kind = op.spec.attributes[i].kind
+            if kind.name == "results":
                 self._result_specs(op.attributes[i])
             else:
-                write_attribute(sink, spec.attributes[i].kind, op.attributes[i])
+                write_attribute(sink, kind, op.attributes[i])
 
     def _trivia(self, item: Op | Block) -> None:
         self.sink.words.append(len(item.comments) << 1 | item.blank_before)
@@ -292,14 +305,14 @@ class _BodyWriter:
 
 def _number(op: Op, numbers: dict[Value, int]) -> None:
     """Number the values of an operation in the order in which they are read back."""
+    for result in op.results:
+        numbers[result] = len(numbers)
     for region in op.regions:
         for block in region.blocks:
             for arg in block.args:
                 numbers[arg] = len(numbers)
             for inner in block:
                 _number(inner, numbers)
-    for result in op.results:
-        numbers[result] = len(numbers)
     for i in op.spec.result_spec_attributes:
         for spec in op.attributes[i] or ():  # type: ignore[attr-defined]  # a result list by its kind
             if spec.value is not None:

@@ -1,0 +1,133 @@
+"""Reading forms: the recurring part of operation records, checked against the op's declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from loom.bytecode.attributes import read_attribute
+from loom.bytecode.body import Extra, Form
+from loom.bytecode.cursor import Cursor
+from loom.bytecode.failures import Damage
+from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, IN_BODY, REGIONS_SHIFT
+from loom.bytecode.types import read_type
+from loom.ir.attributes import Ref
+from loom.ir.core import Op
+from loom.ir.types import ERROR, Type
+
+_ANY: Final = float("inf")
+_GROUP_SIZES: Final = {"one": (1, 1.0), "optional": (0, 1.0), "variadic": (0, _ANY)}
+# Kinds whose values may name values of the program.
+_IN_BODY_KINDS: Final = frozenset({"results", "type", "any", "dict"})
+
+
+@attrs.frozen(eq=False)
+class DeclaredOp:
+    """An op as a file uses it.
+
+    ``attributes`` are positions in the declaration of those that forms list. ``groups`` is ``None`` unless operand
+    groups vary in length; it has the least and greatest length of each then. ``results`` and ``regions`` are least
+    and greatest numbers.
+    """
+
+    cls: type[Op]
+    attributes: tuple[int, ...]
+    groups: tuple[tuple[int, float], ...] | None
+    results: tuple[int, float]
+    regions: tuple[int, float]
+    defaults: list[object]
+
+    @classmethod
+    def of(cls, op: type[Op], attribute_names: Sequence[str]) -> DeclaredOp:
+        """Match the attribute names of a file with the declaration, which may have gained optional ones."""
+        spec = op.spec
+        positions: list[int] = []
+        for name in attribute_names:
+            index = spec.attribute_index.get(name)
+            if index is None or index in positions:
+                raise Damage("BYTECODE/005", f"'{spec.name}' has no attribute '{name}'", attr_kind=name, offset=0)
+            positions.append(index)
+        return cls(
+            op,
+            tuple(positions),
+            tuple(_GROUP_SIZES[operand.arity] for operand in spec.operands) if spec.segmented else None,
+            _bounds([result.variadic for result in spec.results], [False] * len(spec.results)),
+            _bounds([region.variadic for region in spec.regions], [region.optional for region in spec.regions]),
+            [attribute.default for attribute in spec.attributes],
+        )
+
+
+def _bounds(variadic: Sequence[bool], optional: Sequence[bool]) -> tuple[int, float]:
+    least = sum(not v and not o for v, o in zip(variadic, optional, strict=True))
+    return least, _ANY if any(variadic) else len(variadic)
+
+
+def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
+    """Read a form behind its op number."""
+    cls = declared.cls
+    spec = cls.spec
+    flags = cursor.word()
+    segments = None
+    size = len(spec.operands)
+    if declared.groups is not None:
+        segments = tuple([cursor.word() for _ in declared.groups])
+        size = sum(segments)
+        for (least, most), length in zip(declared.groups, segments, strict=True):
+            if not least <= length <= most:
+                raise _misfit(cls, f"a group of {length} operands", cursor)
+    types: list[Type] = []
+    in_place: list[int] = []
+    for k in range(cursor.count()):
+        if cursor.words[cursor.at]:
+            types.append(read_type(cursor))
+        else:
+            cursor.at += 1
+            types.append(ERROR)
+            in_place.append(k)
+    least, most = declared.results
+    if not least <= len(types) <= most or (len(types) > 1 and not flags & HAS_NAMES):
+        raise _misfit(cls, f"{len(types)} results", cursor)
+    regions = flags >> REGIONS_SHIFT
+    least, most = declared.regions
+    if not least <= regions <= most:
+        raise _misfit(cls, f"{regions} regions", cursor)
+    attributes = declared.defaults[:]
+    inline = []
+    mentioned: set[int] = set()
+    for index in declared.attributes:
+        kind = spec.attributes[index].kind
+        state = cursor.word()
+        attributes[index] = None
+        if state == GIVEN and kind.name != "results":
+            value: Any = read_attribute(cursor, kind)
+            attributes[index] = value
+            if kind.name == "predicates":
+                mentioned.update(arg.index for predicate in value for arg in predicate.args if isinstance(arg, Ref))
+        elif state == IN_BODY and kind.name in _IN_BODY_KINDS:
+            inline.append((index, kind))
+        elif state != ABSENT:
+            raise _misfit(cls, f"state {state} of attribute '{spec.attributes[index].name}'", cursor)
+    in_body = {index for index, _ in inline}
+    for index, attribute in enumerate(spec.attributes):
+        if attribute.required and attributes[index] is None and index not in in_body:
+            raise _misfit(cls, f"no attribute '{attribute.name}'", cursor)
+    extra = None
+    others = flags & ~HAS_NAMES
+    if others or len(types) > 1 or in_place or inline or mentioned or spec.successors:
+        extra = Extra(flags, tuple(in_place), tuple(inline), tuple(sorted(mentioned)))
+    return cls, attributes, size, types, segments, bool(flags & HAS_NAMES), extra
+
+
+def _misfit(cls: type[Op], what: str, cursor: Cursor) -> Damage:
+    return Damage(
+        "BYTECODE/006",
+        f"'{cls.name}' with {what}",
+        section_name="forms",
+        table_name="forms",
+        record_index=0,
+        field_name=cls.name,
+        offset=cursor.at,
+        failure_code="declaration",
+    )
