@@ -19,6 +19,7 @@ from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.dialect import Target
 from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
+from loom_target_amdgpu.inline_low import inline_calls
 from loom_target_amdgpu.profiles import Processor, profile
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
@@ -98,7 +99,8 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
     for root in request.roots:
         op = copies[root]
         if isinstance(op, low.KernelDef):
-            kernels.append(LoweredKernel(op, {}, {}))
+            _check_contract(op, processor)
+            kernels.append(LoweredKernel(op, {}, inline_calls(op, symbols, descriptor_set)))
             continue
         assert isinstance(op, kernel_ops.Def), op.name
         witness = op.target
@@ -109,6 +111,15 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
     if added:
         module.body.append(Target([], [processor.name, CONTEXT_SYMBOL, None], []))
     return module, kernels, processor, descriptor_set
+
+
+def _check_contract(kernel: low.KernelDef, processor: Processor) -> None:
+    """An authored kernel must be written for what the processor accepts."""
+    accepted = facts_of(processor)["contracts"]
+    assert isinstance(accepted, tuple)
+    if kernel.contract not in accepted:
+        raise fail("TARGET/052", f"the kernel '@{kernel.callee}' is written for {kernel.contract}, which {processor.name} does not"
+                   " satisfy", kernel.loc, emitter="amdgpu-hsaco", function_name=kernel.callee, target_name=processor.name)
 
 
 def _lower_kernel(
@@ -125,6 +136,7 @@ def _lower_kernel(
     lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
     selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()
+    locks = inline_calls(lowered, symbols, descriptor_set)
     selector.eliminate_dead_code(lowered.body.blocks)
     layout = abi_layout(selector.layout)
     lowered.set_attribute("abi_layout", layout)
@@ -134,4 +146,4 @@ def _lower_kernel(
             lowered.set_attribute(name, value)
     lowered.insert_before(kernel)
     kernel.erase()
-    return LoweredKernel(lowered, selector.emit.memory, selector.locks)
+    return LoweredKernel(lowered, selector.emit.memory, locks)

@@ -87,7 +87,9 @@ def loom_register_emitters() -> Iterable[Emitter]:
 
         return lower_module(request)
 
-    return [Emitter("amdgpu-hsaco", ("amdgpu",), emit, lower, summary="AMD GPU code object (HSACO)")]
+    traits = ("kernel", "low_kernel")
+    summary = "AMD GPU code object (HSACO)"
+    return [Emitter("amdgpu-hsaco", ("amdgpu",), emit, lower, root_traits=traits, summary=summary)]
 
 
 @hookimpl

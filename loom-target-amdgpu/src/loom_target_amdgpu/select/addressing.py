@@ -73,12 +73,12 @@ def _scalar_base(s: Selector, base: Value, form: Linear, at: Op) -> Value:
     if not form.terms and form.constant == 0:
         return base
     lo, hi = s.emit.words(base)
-    total = _pair_sum(s, form, at)
+    total = pair_sum(s, form, at)
     low, high = s.arith.add64((lo, hi), total)
     return s.emit.tuple_of((low, high), True)
 
 
-def _pair_sum(s: Selector, form: Linear, at: Op) -> tuple[Word, Word]:
+def pair_sum(s: Selector, form: Linear, at: Op | None = None) -> tuple[Word, Word]:
     """A linear form as a 64-bit pair."""
     if s.linear.range(form, at).within(0, MASK32):
         return word_sum(s, form), 0
@@ -88,7 +88,7 @@ def _pair_sum(s: Selector, form: Linear, at: Op) -> tuple[Word, Word]:
     return total
 
 
-def _scaled_pair(s: Selector, leaf: Leaf, scale: int, at: Op) -> tuple[Word, Word]:
+def _scaled_pair(s: Selector, leaf: Leaf, scale: int, at: Op | None) -> tuple[Word, Word]:
     number = s.leaf_number(leaf)
     if s.linear.range(Linear(0, ((leaf, scale),)), at).within(0, MASK32):
         return s.arith.binary("mul", number.lo, scale), 0
@@ -100,7 +100,7 @@ def _scaled_pair(s: Selector, leaf: Leaf, scale: int, at: Op) -> tuple[Word, Wor
 
 def _wide_address(s: Selector, base: Value, varying: Linear, at: Op) -> Value:
     lo, hi = s.emit.words(base)
-    total = s.arith.add64((lo, hi), _pair_sum(s, varying, at))
+    total = s.arith.add64((lo, hi), pair_sum(s, varying, at))
     return s.emit.tuple_of(total, False)
 
 

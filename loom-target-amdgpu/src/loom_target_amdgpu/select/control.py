@@ -15,10 +15,11 @@ from loom.ir.types import I1, RegType
 from loom_target_amdgpu.select import merge
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.index import compare
+from loom_target_amdgpu.select.layouts import choose_layout
 from loom_target_amdgpu.select.merge import Shape, rebuild, registers_of, shape_for, types_of
 from loom_target_amdgpu.select.scalar import pick
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import S2, Condition, Mask, Number, Root, ScalarTest, Selected, Vector, View, Word
+from loom_target_amdgpu.select.values import S2, Condition, Layout, Mask, Number, Root, ScalarTest, Selected, Vector, View, Word
 
 Arm = Callable[[], list[Selected]]
 
@@ -117,7 +118,7 @@ def _join(s: Selector, join: Block, shapes: list[Shape]) -> list[Selected]:
             join.add_argument(type_)
     _start(s, join)
     registers = [s.emit.define(arg) for arg in join.args]
-    return [rebuild(shape, registers) for shape in shapes]
+    return [rebuild(s, shape, registers) for shape in shapes]
 
 
 def _divergent_plain(s: Selector, condition: Mask, arms: list[Arm]) -> list[Selected]:
@@ -265,6 +266,8 @@ def choose(s: Selector, op: Op, condition: Condition, a: Selected, b: Selected, 
         if result.type.text in ("index", "offset"):
             return s.address(result, words, a.signed or b.signed)
         return Number(words)
+    if isinstance(a, Layout) and isinstance(b, Layout):
+        return choose_layout(s, op, condition, a, b)
     if isinstance(a, Root | View) and shape_for(s, result, [a, b], False, op).kind == "fixed":
         return a
     raise s.unsupported(op, f"a choice between values of type {result.type} is not supported on {s.processor.name}")
@@ -370,7 +373,7 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
     _set_counter(s, op, counter, signed)
     rest = registers[count:]
     for value, shape in zip(carried, shapes, strict=True):
-        s.set(value, rebuild(shape, rest))
+        s.set(value, rebuild(s, shape, rest))
     yielded = _yielded(s, op.body)
     following = [r for value, shape in zip(yielded, shapes, strict=True) for r in registers_of(s, value, shape)]
     advanced = tuple(emit.register(w, True) for w in _advance(s, counter, step))
@@ -398,7 +401,7 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
     else:
         # The last iteration's values dominate the exit, but belong to the enclosing scope now.
         registers = [emit.define(r) for r in following]
-        results = [rebuild(shape, registers) for shape in shapes]
+        results = [rebuild(s, shape, registers) for shape in shapes]
     for result, value in zip(op.results, results, strict=True):
         s.set(result, value)
 
@@ -408,7 +411,7 @@ def _loop_shapes(s: Selector, op: Op, inits: list[Selected], carried: Sequence[V
     shapes = []
     for init, value in zip(inits, carried, strict=True):
         uniform = not divergent and s.facts.is_uniform(value) and _stays_scalar(value)
-        shapes.append(shape_for(s, value, [init], not uniform, op))
+        shapes.append(shape_for(s, value, [init], not uniform, op, fixed_candidates=False))
     return shapes
 
 
@@ -453,7 +456,7 @@ def _lane_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
     _set_counter(s, op, counter, signed)
     rest = list(kept)
     for value, shape in zip(carried, shapes, strict=True):
-        s.set(value, rebuild(shape, rest))
+        s.set(value, rebuild(s, shape, rest))
     yielded = _yielded(s, op.body)
     following = [r for value, shape in zip(yielded, shapes, strict=True) for r in registers_of(s, value, shape)]
     following = [_keep_inactive(s, old, new) for old, new in zip(kept, following, strict=True)]
@@ -464,7 +467,7 @@ def _lane_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
     _restore(s, saved)
     registers = [emit.define(r) for r in kept]
     for result, shape in zip(op.results, shapes, strict=True):
-        s.set(result, rebuild(shape, registers))
+        s.set(result, rebuild(s, shape, registers))
 
 
 def _keep_inactive(s: Selector, old: Value, new: Value) -> Value:
@@ -496,7 +499,7 @@ def _while(s: Selector, op: Any) -> None:
     registers = [emit.define(arg) for arg in head.args]
     old = list(registers)
     for value, shape in zip(header_args, shapes, strict=True):
-        s.set(value, rebuild(shape, registers))
+        s.set(value, rebuild(s, shape, registers))
     end = s.block(op.before.entry)
     assert end is not None
     condition = s.condition(end.operands[0])
@@ -521,7 +524,7 @@ def _while(s: Selector, op: Any) -> None:
         _restore(s, saved)
     registers = [emit.define(r) for r in leaving]
     for result, shape in zip(op.results, out_shapes, strict=True):
-        s.set(result, rebuild(shape, registers))
+        s.set(result, rebuild(s, shape, registers))
 
 
 def _own_copy(s: Selector, register: Value) -> Value:
@@ -565,7 +568,7 @@ def select_cfg(s: Selector, region: Region) -> None:
             _start(s, targets[block])
             registers = [s.emit.define(arg) for arg in targets[block].args]
             for value, shape in zip(block.args, shapes[block], strict=True):
-                s.set(value, rebuild(shape, registers))
+                s.set(value, rebuild(s, shape, registers))
         end = s.block(block)
         assert end is not None
         _terminate(s, end, targets, shapes)

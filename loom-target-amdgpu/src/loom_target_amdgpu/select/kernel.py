@@ -133,6 +133,23 @@ def release(s: Selector, space: str, scope: str) -> None:
         emit.packet("s_waitcnt_vscnt", vscnt=0)
 
 
+def settle(s: Selector, space: str) -> None:
+    """All accesses issued so far are complete."""
+    emit = s.emit
+    if s.processor.family == "gfx12":
+        for mnemonic, name in (("s_wait_loadcnt", "loadcnt"), ("s_wait_storecnt", "storecnt")):
+            emit.packet(mnemonic, **{name: 0})
+        if space == "workgroup":
+            emit.packet("s_wait_dscnt", dscnt=0)
+        return
+    if space == "workgroup":
+        emit.packet("s_waitcnt", lgkmcnt=0)
+        return
+    emit.packet("s_waitcnt", vmcnt=0)
+    if s.processor.family == "gfx11":
+        emit.packet("s_waitcnt_vscnt", vscnt=0)
+
+
 def acquire(s: Selector, space: str, scope: str) -> None:
     """Later global accesses see what the scope has published."""
     if space not in ("global", "generic"):
@@ -149,8 +166,8 @@ def acquire(s: Selector, space: str, scope: str) -> None:
         emit.packet("buffer_inv", sc1=1, **({"sc0": 1} if scope == "system" else {}))
 
 
-_RELEASING: Final = frozenset({"release", "acq_rel", "seq_cst"})
-_ACQUIRING: Final = frozenset({"acquire", "acq_rel", "seq_cst"})
+RELEASING: Final = frozenset({"release", "acq_rel", "seq_cst"})
+ACQUIRING: Final = frozenset({"acquire", "acq_rel", "seq_cst"})
 
 
 def _barrier(s: Selector, op: Any) -> None:
@@ -161,22 +178,22 @@ def _barrier(s: Selector, op: Any) -> None:
         return
     if scope != "workgroup":
         raise s.unsupported(op, f"a barrier of scope {scope} is not supported on {s.processor.name}")
-    if ordering in _RELEASING:
+    if ordering in RELEASING:
         release(s, space, scope)
     if s.emit.has("s_barrier"):
         s.emit.packet("s_barrier")
     else:
         s.emit.packet("s_barrier_signal_all")
         s.emit.packet("s_barrier_wait_all")
-    if ordering in _ACQUIRING:
+    if ordering in ACQUIRING:
         acquire(s, space, scope)
 
 
 def _buffer_fence(s: Selector, op: Any) -> None:
     scope, space, ordering = str(op.scope), str(op.space), str(op.ordering)
-    if ordering in _RELEASING:
+    if ordering in RELEASING:
         release(s, space, scope)
-    if ordering in _ACQUIRING:
+    if ordering in ACQUIRING:
         acquire(s, space, scope)
     s.emit.builder.fence()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from loom.facts.integers import UNKNOWN, IntegerFacts, exactly, madd, mul
+from loom.facts.integers import IntegerFacts, exactly, madd, mul
 from loom.ir.core import Op, Value
 from loom_target_amdgpu.select.values import Linear
 
@@ -37,9 +37,9 @@ class Product:
 
 @attrs.frozen
 class Computed:
-    """A product of more than two factors, computed where it was first needed; identified by its factors."""
+    """A number that selection has computed itself; identified by its registers."""
 
-    factors: tuple[int, ...]
+    words: tuple[int, ...]
 
 
 Leaf = Value | Coordinate | Product | Computed
@@ -112,7 +112,7 @@ class Decomposer:
         if isinstance(leaf, Product):
             return mul(facts.integer(leaf.left, at), facts.integer(leaf.right, at))
         if isinstance(leaf, Computed):
-            return UNKNOWN
+            return self._selector.computed_facts(leaf)
         assert isinstance(leaf, Value)
         return facts.integer(leaf, at)
 

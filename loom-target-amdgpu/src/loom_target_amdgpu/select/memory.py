@@ -9,12 +9,14 @@ import attrs
 
 from loom.dialects.low import ops as low
 from loom.ir.core import Op, Value
+from loom.ir.diagnostics import fail
 from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
 from loom.low.machine import MemoryAccess
 from loom.text.directives import index_entries
 from loom_target_amdgpu.select.addressing import access_of, global_address, immediate_range, local_address
 from loom_target_amdgpu.select.compare import compare_words
-from loom_target_amdgpu.select.linear import plus, times
+from loom_target_amdgpu.select.layouts import scaled_index, strides
+from loom_target_amdgpu.select.linear import plus
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, View, Word
 
@@ -137,60 +139,13 @@ def _refine(s: Selector, op: Any) -> None:
     s.set(op.result, View(view.root, view.offset, op.result.type))
 
 
-def strides(s: Selector, op: Op, type_: ShapedType) -> list[int | tuple[Value, ...]]:
-    """Element strides of a view: numbers, or products of extents that are only known at run time."""
-    encoding = type_.encoding
-    if encoding is None:
-        found: list[int | tuple[Value, ...]] = []
-        constant, symbols = 1, ()
-        for dim in reversed(type_.dims):
-            found.append((*symbols, constant) if symbols else constant)  # type: ignore[arg-type]  # mixed products below
-            if isinstance(dim, int):
-                constant *= dim
-            else:
-                exact = s.facts.exact(dim)
-                if exact is not None:
-                    constant *= exact
-                else:
-                    symbols = (*symbols, dim)  # type: ignore[assignment]
-        found.reverse()
-        return found
-    values = s.layout_strides(op, type_)
-    return [v if isinstance(v, int) else (v,) for v in values]
-
-
 def element_offset(s: Selector, op: Op, view: View, indices: Sequence[int | Value]) -> Linear:
     """Byte position of an element relative to the view's first one."""
     size = view.type.element.byte_size
     total = Linear(0)
     for index, stride in zip(indices, strides(s, op, view.type), strict=True):
-        total = plus(total, _stride_product(s, index, stride), size)
+        total = plus(total, scaled_index(s, index, stride), size)
     return total
-
-
-def _stride_product(s: Selector, index: int | Value, stride: Any) -> Linear:
-    if isinstance(stride, int):
-        return Linear(index * stride) if isinstance(index, int) else times(s.linear.of(index), stride)
-    factor = 1
-    symbols: list[Value] = []
-    for part in stride:
-        if isinstance(part, int):
-            factor *= part
-        else:
-            symbols.append(part)
-    if isinstance(index, int):
-        factor *= index
-    elif (exact := s.facts.exact(index)) is not None:
-        factor *= exact
-    else:
-        symbols.append(index)
-    if factor == 0:
-        return Linear(0)
-    if len(symbols) == 1:
-        return times(s.linear.of(symbols[0]), factor)
-    if len(symbols) == 2:
-        return times(s.linear.product(symbols[1], symbols[0]), factor)
-    return times(s.product_of(symbols), factor)
 
 
 # -- single elements -------------------------------------------------------------------------------------------------
@@ -208,28 +163,30 @@ def storage_bits(type_: ScalarType) -> int:
 
 def cache_policy(s: Selector, op: Any) -> dict[str, int]:
     """Cache fields of an access (language reference, part 3, section 6.8)."""
-    scope, temporal = getattr(op, "cache_scope", None), getattr(op, "cache_temporal", None)
-    temporal = temporal or "regular"
-    scope = scope or "device"
-    family = s.processor.family
-    if temporal == "regular" and scope == "device":
+    scope, temporal = getattr(op, "cache_scope", None), getattr(op, "cache_temporal", None) or "regular"
+    if scope is None and temporal == "regular":
         return {}
-    if family == "gfx942" and scope == "device" and temporal == "non_temporal":
-        return {"nt": 1}
-    if family == "gfx12" and temporal in _TEMPORAL and scope in _SCOPES:
-        policy = {"th": _TEMPORAL[temporal], "scope": _SCOPES[scope]}
+    family = s.processor.family
+    if family == "gfx12":
+        policy = {"th": _TEMPORAL[temporal], "scope": _SCOPES[scope or "cu"]}
         return {name: value for name, value in policy.items() if value}
-    from loom.ir.diagnostics import fail
+    if scope in (None, "device"):
+        if temporal == "regular":
+            return {}
+        if family == "gfx942" and temporal == "non_temporal":
+            return {"nt": 1}
+    raise fail(
+        "AMDGPU/024", f"{s.processor.name} has no cache policy for {temporal} accesses at {scope or 'default'} scope", op.loc,
+        emitter="source-to-low", op_name=op.name, constraint_key="cache_policy", memory_space="global", cache_scope=scope or "",
+        cache_temporal=temporal, descriptor_set_key=s.descriptor_set.key,
+    )
 
-    raise fail("AMDGPU/024", f"{s.processor.name} has no cache policy for {temporal} accesses at {scope} scope", op.loc,
-               emitter="source-to-low", op_name=op.name, constraint_key="cache_policy", memory_space="global",
-               cache_scope=scope, cache_temporal=temporal, descriptor_set_key=s.descriptor_set.key)
 
-
-_TEMPORAL: Final = {"regular": 0, "non_temporal": 1, "high_temporal": 2, "last_use": 3, "writeback": 3, "bypass": 3,
-                    "non_temporal_regular": 4, "regular_non_temporal": 5, "non_temporal_high_temporal": 6,
-                    "non_temporal_writeback": 7}  # fmt: skip
-_SCOPES: Final = {"workgroup": 0, "subgroup": 0, "invocation": 0, "device": 0, "system": 3}
+_TEMPORAL: Final = {
+    "regular": 0, "non_temporal": 1, "high_temporal": 2, "last_use": 3, "writeback": 3, "bypass": 3, "non_temporal_regular": 4,
+    "regular_non_temporal": 5, "non_temporal_high_temporal": 6, "non_temporal_writeback": 7,
+}
+_SCOPES: Final = {"cu": 0, "se": 1, "device": 2, "system": 3}
 
 
 def global_mnemonic(s: Selector, kind: str, key_suffix: str) -> str:
@@ -237,7 +194,9 @@ def global_mnemonic(s: Selector, kind: str, key_suffix: str) -> str:
     return s.descriptor_set.by_key[f"amdgpu.global_{kind}_{key_suffix}"].mnemonic
 
 
-def load_words(s: Selector, op: Op, root: Root, form: Linear, bits: int, name: str | None = None) -> tuple[Word, ...]:
+def load_words(
+    s: Selector, op: Op, root: Root, form: Linear, bits: int, name: str | None = None, coherence: dict[str, int] | None = None
+) -> tuple[Word, ...]:
     """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root."""
     emit = s.emit
     access = access_of(s, root, form, bits // 8)
@@ -255,7 +214,7 @@ def load_words(s: Selector, op: Op, root: Root, form: Linear, bits: int, name: s
         mnemonic = f"s_load_dword{'' if count == 1 else f'x{count}'}_offset_only"
         assert address.saddr is not None
         return emit.words(emit.packet(mnemonic, address.saddr, offset=address.immediate, access=access, name=name)[0])
-    policy = cache_policy(s, op)
+    policy = cache_policy(s, op) | (coherence or {})
     if address.saddr is not None:
         mnemonic = global_mnemonic(s, "load", suffix + "_saddr")
         offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
@@ -275,7 +234,9 @@ def _aligned(s: Selector, root: Root, form: Linear) -> bool:
     return all((scale * s.linear.leaf_facts(leaf, None).divisor) % 4 == 0 for leaf, scale in form.terms)
 
 
-def store_words(s: Selector, op: Op, root: Root, form: Linear, words: tuple[Word, ...], bits: int) -> None:
+def store_words(
+    s: Selector, op: Op, root: Root, form: Linear, words: tuple[Word, ...], bits: int, coherence: dict[str, int] | None = None
+) -> None:
     """Store ``bits`` from words at a position of a root."""
     emit = s.emit
     access = access_of(s, root, form, bits // 8)
@@ -290,7 +251,7 @@ def store_words(s: Selector, op: Op, root: Root, form: Linear, words: tuple[Word
         _private(s, f"store_{suffix}", root, form, (value,), access, None)
         return
     address = global_address(s, root, form, op, bits // 8)
-    policy = cache_policy(s, op)
+    policy = cache_policy(s, op) | (coherence or {})
     if address.saddr is not None:
         mnemonic = global_mnemonic(s, "store", suffix + "_saddr")
         offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
@@ -362,6 +323,10 @@ def _store(s: Selector, op: Any) -> None:
     store_words(s, op, view.root, form, to_memory(s, op.value), storage_bits(view.type.element))
 
 
+def _prefetch(s: Selector, op: Op) -> None:
+    """A hint that this target leaves to its caches."""
+
+
 def _pack(s: Selector, op: Any) -> None:
     """Static sizes only: offsets of ranges that live together, after their total."""
     sizes = [s.facts.exact(v) for v in op.sizes]
@@ -387,5 +352,6 @@ def _length(s: Selector, op: Any) -> None:
 RULES: Final[dict[str, Rule]] = {
     "buffer.assume.noalias": _noalias, "buffer.assume.alignment": _alignment, "buffer.assume.memory_space": _identity,
     "buffer.assume.same_root": _same_root, "buffer.alloca": _alloca, "buffer.view": _view, "buffer.pack": _pack,
-    "buffer.length": _length, "view.subview": _subview, "view.refine": _refine, "view.load": _load, "view.store": _store,
+    "buffer.length": _length, "view.subview": _subview, "view.refine": _refine, "view.prefetch": _prefetch,
+    "view.load": _load, "view.store": _store,
 }  # fmt: skip

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from loom.ir.core import Op, Value
+from loom.ir.diagnostics import fail
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
 from loom_target_amdgpu.select.values import (
     S1,
     S2,
     V1,
+    Linear,
     Mask,
     Number,
     Root,
@@ -32,7 +34,7 @@ class Shape:
     """How a value travels: registers of the given types, and how to put them together again.
 
     ``kind`` is ``number``, ``test`` (a uniform 0 or 1), ``mask``, ``fixed`` (nothing travels: the value itself is
-    known), or ``vector`` with one shape per element.
+    known), ``vector`` with one shape per element, or ``view``: the byte position in ``root``.
     """
 
     kind: str
@@ -40,10 +42,18 @@ class Shape:
     signed: bool = False
     value: Selected | None = None
     parts: tuple[Shape, ...] = ()
+    root: Root | None = None
+    view_type: ShapedType | None = None
 
 
-def shape_for(s: Selector, result: Value, candidates: Sequence[Selected], divergent: bool, op: Op) -> Shape:
-    """The shape that all candidates of a result can take. In divergent flow nothing may stay in scalar registers."""
+def shape_for(
+    s: Selector, result: Value, candidates: Sequence[Selected], divergent: bool, op: Op, *, fixed_candidates: bool = True
+) -> Shape:
+    """The shape that all candidates of a result can take. In divergent flow nothing may stay in scalar registers.
+
+    ``fixed_candidates`` says that the candidates are all there are; a loop that has not been selected yet may yield
+    other memory than it starts with.
+    """
     first = candidates[0]
     type_ = result.type
     if type_ is I1:
@@ -60,8 +70,12 @@ def shape_for(s: Selector, result: Value, candidates: Sequence[Selected], diverg
     if isinstance(first, Vector):
         assert isinstance(type_, ShapedType)
         return Shape("vector", parts=tuple(_element_shape(candidates, i, divergent) for i in range(len(first.elements))))
-    if isinstance(first, Root | View) and all(_same_memory(first, c) for c in candidates):
+    if isinstance(first, Root | View) and fixed_candidates and all(_same_memory(first, c) for c in candidates):
         return Shape("fixed", value=first)
+    if isinstance(first, View):
+        found = _view_shape(s, candidates, divergent)
+        if found is not None:
+            return found
     raise s.unsupported(op, f"a choice between values of type {type_} is not supported on {s.processor.name}",
                         actual_type=str(type_))
 
@@ -81,6 +95,32 @@ def _same_memory(a: Selected, b: Selected) -> bool:
     return isinstance(a, View) and isinstance(b, View) and a.root is b.root and a.offset == b.offset
 
 
+def _view_shape(s: Selector, candidates: Sequence[Selected], divergent: bool) -> Shape | None:
+    """Views travel as byte positions: in one root, or anywhere in workgroup or private storage."""
+    views = [c for c in candidates if isinstance(c, View)]
+    first = views[0]
+    space = first.root.space
+    if space == "global":
+        if any(view.root.key != first.root.key for view in views):
+            return None
+        return Shape("view", (V1, V1), root=first.root, view_type=first.type)
+    everything = Root(space, None, 0, f"{space}*", alignment=4)
+    return Shape("view", (V1,), root=everything, view_type=first.type)
+
+
+def _view_registers(s: Selector, view: View, shape: Shape) -> list[Value]:
+    from loom_target_amdgpu.select.addressing import pair_sum, word_sum
+
+    assert shape.root is not None
+    if shape.root.space == "global":
+        if view.root.key != shape.root.key:
+            raise fail("TARGET/001", "views of different buffers cannot take turns on this processor", s.emit.loc,
+                       emitter="source-to-low", op_name="scf.yield", target_name=s.processor.name)
+        return [s.emit.register(word, False) for word in pair_sum(s, view.offset)]
+    position = Linear(view.offset.constant + view.root.offset, view.offset.terms)
+    return [s.emit.register(word_sum(s, position), False)]
+
+
 def types_of(shape: Shape) -> list[RegType]:
     """Register types that travel."""
     return list(shape.types) + [t for part in shape.parts for t in types_of(part)]
@@ -93,6 +133,9 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
     if shape.kind == "vector":
         assert isinstance(selected, Vector)
         return [r for e, part in zip(selected.elements, shape.parts, strict=True) for r in registers_of(s, e, part)]
+    if shape.kind == "view":
+        assert isinstance(selected, View)
+        return _view_registers(s, selected, shape)
     if shape.kind == "number":
         assert isinstance(selected, Number)
         words: tuple[Word, ...] = selected.words
@@ -108,14 +151,17 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
     return [s.emit.register(word, True)]
 
 
-def rebuild(shape: Shape, registers: list[Value]) -> Selected:
+def rebuild(s: Selector, shape: Shape, registers: list[Value]) -> Selected:
     """A value from its registers, which are taken off the front of the list."""
     if shape.kind == "fixed":
         assert shape.value is not None
         return shape.value
     if shape.kind == "vector":
-        return Vector(tuple(rebuild(part, registers) for part in shape.parts))  # type: ignore[misc]  # parts are elements
+        return Vector(tuple(rebuild(s, part, registers) for part in shape.parts))  # type: ignore[misc]  # parts are elements
     taken = [registers.pop(0) for _ in shape.types]
+    if shape.kind == "view":
+        assert shape.root is not None and shape.view_type is not None
+        return View(shape.root, s.computed(Number(tuple(taken), True)), shape.view_type)
     if shape.kind == "number":
         return Number(tuple(taken), shape.signed)
     if shape.kind == "mask":

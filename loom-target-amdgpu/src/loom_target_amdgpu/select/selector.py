@@ -7,7 +7,7 @@ from typing import Final
 
 from loom.dialects.low import ops as low
 from loom.facts.analysis import FunctionFacts
-from loom.facts.integers import IntegerFacts
+from loom.facts.integers import UNKNOWN, IntegerFacts
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, fail
 from loom.ir.types import ADDRESSES, BUFFER, I1, RegType, ScalarType, ShapedType
@@ -39,7 +39,7 @@ from loom_target_amdgpu.select.values import (
 Rule = Callable[["Selector", Op], None]
 UNSIGNED32: Final = (0, (1 << 32) - 1)
 SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
-_MODULES: Final = ("scalar", "scalar_float", "index", "control", "memory", "kernel")
+_MODULES: Final = ("scalar", "scalar_float", "index", "control", "layouts", "memory", "atomics", "kernel", "invoke")
 _AXES: Final = "xyz"
 
 
@@ -73,11 +73,10 @@ class Selector:
         self.descriptor_set = descriptor_set
         self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
         self.written: set[str] = set()
-        self.locks: dict[Op, int] = {}
         self.disjoint: set[str] = set()
         self.storage = {"workgroup": 0, "private": 0}
         self._values: dict[Value, Selected] = {}
-        self._computed: dict[Computed, Number] = {}
+        self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
         self._live_ins: dict[str, Value] = {}
         self._rules = rules()
         self._static_size = self.facts.static_workgroup_size
@@ -343,7 +342,7 @@ class Selector:
         if isinstance(leaf, Product):
             return self._product(leaf)
         if isinstance(leaf, Computed):
-            return self._computed[leaf]
+            return self._computed[leaf][0]
         return self.number(leaf)
 
     def _product(self, leaf: Product) -> Number:
@@ -361,9 +360,20 @@ class Selector:
         words = self.extend(first)
         for value in values[1:]:
             words = self.arith.mul64(words, self.extend(self.number(value)))
-        computed = Computed(tuple(id(v) for v in values))
-        self._computed[computed] = Number(words, True)
-        return Linear(0, ((computed, 1),))
+        return self.computed(Number(words, True))
+
+    def computed(self, number: Number, facts: IntegerFacts = UNKNOWN) -> Linear:
+        """A number as a leaf of its own."""
+        exact = number.constant if len(number.words) == 1 or not number.scalar else None
+        if exact is not None:
+            return Linear(exact)
+        leaf = Computed(tuple(id(word) for word in number.words))
+        self._computed[leaf] = number, facts
+        return Linear(0, ((leaf, 1),))
+
+    def computed_facts(self, leaf: Computed) -> IntegerFacts:
+        """What is known of a leaf that selection computed."""
+        return self._computed[leaf][1]
 
     def alias_root(self, root: Root) -> str | None:
         """Identity of a root for the scheduler; None while it may be the same memory as another."""
@@ -373,12 +383,6 @@ class Selector:
         """The M0 operand that some generations spell out."""
         declared = self.descriptor_set.by_mnemonic[mnemonic].operands
         return [self.live_in(abi.M0)] if any(o.name == "m0" for o in declared) else []
-
-    def layout_strides(self, op: Op, type_: ShapedType) -> list[int | Value]:
-        """Element strides that a view's layout states."""
-        from loom_target_amdgpu.select.layouts import layout_strides
-
-        return layout_strides(self, op, type_)
 
     # -- finishing -----------------------------------------------------------------------------------------------
 

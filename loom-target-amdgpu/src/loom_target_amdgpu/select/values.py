@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from loom.facts.integers import IntegerFacts
 from loom.ir.core import Value
 from loom.ir.types import RegType, ShapedType
 
@@ -131,7 +132,22 @@ class Vector:
     elements: tuple[Number | Condition, ...]
 
 
-Selected = Number | bool | ScalarTest | Mask | Root | View | Vector
+@attrs.frozen(eq=False)
+class Stride:
+    """A layout stride in elements that is known at run time only, and what facts say of it."""
+
+    number: Number
+    facts: IntegerFacts
+
+
+@attrs.frozen(eq=False)
+class Layout:
+    """A layout value: one stride per axis, or none at all for the dense layout."""
+
+    strides: tuple[int | Stride, ...] | None
+
+
+Selected = Number | bool | ScalarTest | Mask | Root | View | Vector | Layout
 
 
 def constant(value: int, words: int = 1, signed: bool = False) -> Number:

@@ -1,0 +1,159 @@
+"""Selection of single-element atomics on views."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loom.ir.core import Op, Value
+from loom.ir.types import ScalarType
+from loom_target_amdgpu.select.addressing import access_of, global_address, local_address
+from loom_target_amdgpu.select.kernel import ACQUIRING, RELEASING, acquire, release, settle
+from loom_target_amdgpu.select.memory import from_memory, load_words, position, storage_bits, store_words, to_memory
+from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.values import Linear, Root, View, Word
+
+_INTEGER: Final = {
+    "addi": "add_u", "subi": "sub_u", "minsi": "min_i", "maxsi": "max_i", "minui": "min_u", "maxui": "max_u", "andi": "and_b",
+    "ori": "or_b", "xori": "xor_b", "xchgi": "swap_b", "xchgf": "swap_b",
+}
+_FLOAT: Final = {"addf": "add_f", "minnumf": "min_f", "maxnumf": "max_f"}
+# 64-bit operations that the contracts name.
+_WIDE: Final = {"addi": "add_u64", "xchgi": "swap_u64", "xchgf": "swap_u64"}
+
+
+def _operation(s: Selector, op: Op, kind: str, type_: ScalarType) -> str:
+    """``add_u32`` and so on."""
+    bits = storage_bits(type_)
+    if bits == 64 and kind in _WIDE:
+        return _WIDE[kind]
+    if bits == 32 and kind in _INTEGER:
+        return f"{_INTEGER[kind]}32"
+    if type_.text == "f32" and kind in _FLOAT:
+        return f"{_FLOAT[kind]}32"
+    raise s.unsupported(op, f"an atomic '{kind}' on {type_} is not supported on {s.processor.name}")
+
+
+def _lds_mnemonic(operation: str, returns: bool) -> str:
+    name, _, width = operation.rpartition("_")
+    if name == "swap":
+        return "ds_wrxchg_rtn_b32"
+    return f"ds_{name}_rtn_{width}" if returns else f"ds_{operation}"
+
+
+def _combine(s: Selector, op: Any) -> None:
+    returns = bool(op.results) and op.results[0].is_used
+    view, form = position(s, op, op.target)
+    type_ = op.value.type
+    operation = _operation(s, op, str(op.kind), type_)
+    returns = returns or operation.startswith("swap")
+    value = s.emit.tuple_of(to_memory(s, op.value), False)
+    scope, ordering = str(op.scope), str(op.ordering)
+    _before(s, view.root, ordering, scope)
+    old = _issue(s, op, view.root, form, operation, value, storage_bits(type_), returns)
+    _after(s, view.root, ordering, scope)
+    if op.results and old is not None:
+        s.set(op.result, from_memory(s, type_, s.emit.words(old), op.result))
+
+
+def _issue(
+    s: Selector, op: Op, root: Root, form: Linear, operation: str, value: Value, bits: int, returns: bool
+) -> Value | None:
+    emit = s.emit
+    access = access_of(s, root, form, bits // 8)
+    if root.space == "workgroup":
+        mnemonic = _lds_mnemonic(operation, returns)
+        if not emit.has(mnemonic):
+            raise s.unsupported(op, f"this atomic is not supported in workgroup storage on {s.processor.name}")
+        register, immediate = local_address(s, root, form)
+        found = emit.packet(mnemonic, emit.register(register, False), value, offset=immediate, access=access)
+        return found[0] if found else None
+    if root.space != "global":
+        raise s.unsupported(op, f"atomics on {root.space} storage are not supported on {s.processor.name}")
+    address = global_address(s, root, form, op, bits // 8)
+    suffix = "_rtn" if returns else ""
+    if address.saddr is not None:
+        key = f"amdgpu.global_atomic_{operation}{suffix}_saddr"
+        offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
+        operands: list[Word] = [offset, value, address.saddr]
+    else:
+        assert address.vaddr is not None
+        key = f"amdgpu.global_atomic_{operation}{suffix}_vaddr"
+        operands = [address.vaddr, value]
+    descriptor = s.descriptor_set.by_key.get(key)
+    if descriptor is None:
+        raise s.unsupported(op, f"this atomic is not supported on {s.processor.name}")
+    operands += s.m0_operand(descriptor.mnemonic)
+    policy = {"th": 1} if returns and any(i.name == "th" for i in descriptor.immediates) else {}
+    found = emit.packet(descriptor.mnemonic, *operands, offset=address.immediate, access=access, **policy)
+    return found[0] if found else None
+
+
+def _compare_exchange(s: Selector, op: Any) -> None:
+    view, form = position(s, op, op.target)
+    type_ = op.value.type
+    if storage_bits(type_) != 32:
+        raise s.unsupported(op, f"an atomic compare-exchange on {type_} is not supported on {s.processor.name}")
+    expected = s.emit.register(to_memory(s, op.expected)[0], False)
+    replacement = s.emit.register(to_memory(s, op.value)[0], False)
+    scope = str(op.scope)
+    orderings = {str(op.success_ordering), str(op.failure_ordering)}
+    ordering = "acq_rel" if orderings & ACQUIRING and orderings & RELEASING else next(iter(sorted(orderings)))
+    _before(s, view.root, ordering, scope)
+    if view.root.space == "workgroup":
+        register, immediate = local_address(s, view.root, form)
+        access = access_of(s, view.root, form, 4)
+        address = s.emit.register(register, False)
+        old = s.emit.packet("ds_cmpst_rtn_b32", address, expected, replacement, offset=immediate, access=access)[0]
+    else:
+        pair = s.emit.concat(replacement, expected)
+        found = _issue(s, op, view.root, form, "cmpswap_b32", pair, 32, True)
+        assert found is not None
+        old = found
+    _after(s, view.root, ordering, scope)
+    s.set(op.result, from_memory(s, type_, (old,), op.result))
+
+
+def _before(s: Selector, root: Root, ordering: str, scope: str) -> None:
+    if ordering in RELEASING:
+        if root.space == "workgroup":
+            settle(s, "workgroup")
+        release(s, "global", scope)
+
+
+def _after(s: Selector, root: Root, ordering: str, scope: str) -> None:
+    if ordering in ACQUIRING:
+        settle(s, root.space)
+        acquire(s, "global", scope)
+
+
+def _load(s: Selector, op: Any) -> None:
+    view, form = position(s, op, op.source)
+    type_ = op.result.type
+    coherent = Root(view.root.space, view.root.base, view.root.offset, view.root.key, False, view.root.alignment)
+    words = load_words(s, op, coherent, form, storage_bits(type_), op.result.name, _coherence(s, view, str(op.scope)))
+    _after(s, view.root, str(op.ordering), str(op.scope))
+    s.set(op.result, from_memory(s, type_, words, op.result))
+
+
+def _store(s: Selector, op: Any) -> None:
+    view, form = position(s, op, op.target)
+    _before(s, view.root, str(op.ordering), str(op.scope))
+    bits = storage_bits(op.value.type)
+    store_words(s, op, view.root, form, to_memory(s, op.value), bits, _coherence(s, view, str(op.scope)))
+
+
+def _coherence(s: Selector, view: View, scope: str) -> dict[str, int]:
+    """Cache fields that make an access visible at a scope."""
+    if view.root.space != "global" or scope in ("thread", "subgroup"):
+        return {}
+    if s.processor.family == "gfx12":
+        return {"scope": {"workgroup": 1, "device": 2, "system": 3}[scope]}
+    if s.processor.family == "gfx11":
+        return {"glc": 1}
+    return {"workgroup": {"sc0": 1}, "device": {"sc1": 1}, "system": {"sc0": 1, "sc1": 1}}[scope]
+
+
+RULES: Final[dict[str, Rule]] = {
+    "view.atomic.reduce": _combine, "view.atomic.rmw": _combine, "view.atomic.cmpxchg": _compare_exchange,
+    "view.atomic.load": _load, "view.atomic.store": _store,
+}
