@@ -47,6 +47,7 @@ class KernelInfo:
     lds_size: int
     scratch_size: int
     max_workgroup_size: int
+    required_workgroup_size: tuple[int, int, int] | None
 
 
 @attrs.frozen(slots=True)
@@ -107,6 +108,11 @@ class Program:
         self._traits = traits
         self._translators: dict[tuple[str, bool], Translator] = {}
 
+    @property
+    def code_object(self) -> CodeObject:
+        """The parsed code object."""
+        return self._object
+
     @cached_property
     def kernels(self) -> Mapping[str, KernelInfo]:
         """The kernels by name."""
@@ -123,6 +129,7 @@ class Program:
             lds_size=descriptor.group_segment_size,
             scratch_size=descriptor.private_segment_size,
             max_workgroup_size=1024 if metadata is None else metadata.max_flat_workgroup_size,
+            required_workgroup_size=None if metadata is None else metadata.reqd_workgroup_size,
         )
 
     @cached_property

@@ -1,0 +1,1 @@
+"""The command ``loom-sim``: list, disassemble and run the kernels of a code object."""
