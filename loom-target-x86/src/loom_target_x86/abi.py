@@ -18,16 +18,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
+from loom_target_x86 import registers
 from loom_target_x86.values import AbiError, is_vector_class, value_size
 
 INTEGER_REGISTERS = (7, 6, 2, 1, 8, 9)  # rdi, rsi, rdx, rcx, r8, r9
 RESULT_REGISTERS = (0, 2)  # rax, rdx
 VECTOR_ARGUMENT_COUNT = 8
 VECTOR_RESULT_COUNT = 2
-#: rbx, rbp, r12-r15.
-CALLEE_SAVED = (3, 5, 12, 13, 14, 15)
+CALLEE_SAVED = tuple(sorted(registers.CALLEE_SAVED))
 
 #: Byte offsets in the dispatch block.
 WORKGROUP_ID_OFFSET, WORKGROUP_COUNT_OFFSET, WORKGROUP_SIZE_OFFSET = 0, 12, 24
@@ -151,11 +151,13 @@ class Location:
     """Where one value travels.
 
     `place` is `gpr` or `vector` (`position` = hardware register number), `stack` (`position` = byte offset
-    from the first stack argument) or `memory` (`position` = byte offset in the hidden result struct).
+    from the first stack argument) or `memory` (`position` = byte offset in the hidden result struct). `size` is that
+    of the value in bytes.
     """
 
     place: Literal["gpr", "vector", "stack", "memory"]
     position: int
+    size: int = field(default=8, eq=False)
 
 
 @frozen
@@ -181,15 +183,17 @@ def layout_call(parameters: Sequence[str], results: Sequence[str]) -> CallLayout
     in_memory = size > 16 or (len(results) > 1 and any(value_size(type_name) > 8 for type_name in results))
     if in_memory:
         size += -size % 16
-        result_places = [Location("memory", offset) for offset in offsets]
+        result_places = [
+            Location("memory", offset, value_size(type_name))
+            for type_name, offset in zip(results, offsets, strict=True)
+        ]
     else:
         result_places = []
         integers, vectors = iter(RESULT_REGISTERS), iter(range(VECTOR_RESULT_COUNT))
         for type_name in results:
-            if is_vector_class(type_name):
-                result_places.append(Location("vector", next(vectors)))
-            else:
-                result_places.append(Location("gpr", next(integers)))
+            vector = is_vector_class(type_name)
+            unit = next(vectors if vector else integers)
+            result_places.append(Location("vector" if vector else "gpr", unit, value_size(type_name)))
     free_integers = list(INTEGER_REGISTERS[1:] if in_memory else INTEGER_REGISTERS)
     free_vectors = list(range(VECTOR_ARGUMENT_COUNT))
     places: list[Location] = []
@@ -199,10 +203,10 @@ def layout_call(parameters: Sequence[str], results: Sequence[str]) -> CallLayout
         vector = is_vector_class(type_name)
         free = free_vectors if vector else free_integers
         if free:
-            places.append(Location("vector" if vector else "gpr", free.pop(0)))
+            places.append(Location("vector" if vector else "gpr", free.pop(0), value_size(type_name)))
             continue
         stack += -stack % step
-        places.append(Location("stack", stack))
+        places.append(Location("stack", stack, value_size(type_name)))
         stack += step
     return CallLayout(tuple(places), tuple(result_places), stack, size if in_memory else 0)
 

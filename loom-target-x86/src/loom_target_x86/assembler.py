@@ -91,12 +91,14 @@ def opposite(condition: str) -> str:
 class Assembler:
     """Collects machine code and lays it out; see the module's docstring."""
 
-    __slots__ = ("_expansions", "_items", "_pending")
+    __slots__ = ("_expansions", "_items", "_pending", "instruction_count")
 
     def __init__(self) -> None:
         self._items: list[_Item] = []
         self._pending = bytearray()
         self._expansions = 0
+        self.instruction_count = 0
+        """Machine instructions appended so far, padding left out."""
 
     # -- building ---------------------------------------------------------------------------------
 
@@ -152,6 +154,7 @@ class Assembler:
     def jump(self, target: object) -> None:
         """Append an unconditional jump to a label."""
         self._flush()
+        self.instruction_count += 1
         self._items.append(_Branch("jmp", target))
 
     def branch(self, condition: str, target: object) -> None:
@@ -159,11 +162,13 @@ class Assembler:
         if condition not in CONDITIONS:
             raise EncodingError(f"unknown condition {condition!r}")
         self._flush()
+        self.instruction_count += 1
         self._items.append(_Branch(condition, target))
 
     def call(self, symbol: str) -> None:
         """Append a call to a symbol; one that is no label here becomes a relocation."""
         self._flush()
+        self.instruction_count += 1
         self._items.append(_Branch("call", symbol, symbol))
 
     def align(self, boundary: int = _TEXT_ALIGNMENT) -> None:
@@ -188,6 +193,7 @@ class Assembler:
     ) -> None:
         self._expansions += 1
         for step in steps:
+            self.instruction_count += not isinstance(step, LabelStep)
             if isinstance(step, BoundInstruction):
                 chunk = step.encode(units, immediates)
                 if chunk.fixup is None:

@@ -16,8 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
+from attrs import evolve
+
 from loom.low.descriptors import DescriptorSet
-from loom_target_x86.registers import register_classes
+from loom_target_x86.cpu import AVX2_FEATURES
+from loom_target_x86.registers import CALLEE_SAVED, GPR_BANK, register_classes
 from loom_target_x86.tables import scalar, simd
 from loom_target_x86.tables.rows import Row, descriptors
 
@@ -29,7 +32,7 @@ AVX2 = "x86.avx2.core"
 REQUIRED_FEATURES: dict[str, frozenset[str]] = {
     SCALAR: frozenset(),
     SIMD128: frozenset({"ssse3", "sse4_1", "sse4_2"}),
-    AVX2: frozenset({"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "popcnt", "abm"}),
+    AVX2: AVX2_FEATURES,
 }
 
 DESCRIPTOR_SETS = tuple(REQUIRED_FEATURES)
@@ -42,6 +45,17 @@ def _rows(key: str) -> Iterable[Row]:
     elif key == AVX2:
         yield from scalar.bmi_rows()
         yield from simd.avx2_rows()
+
+
+@cache
+def leaf_set(key: str) -> DescriptorSet:
+    """The same contract without the callee-saved registers, for functions that do well without them."""
+    full = descriptor_set(key)
+    kept = {
+        name: evolve(cls, reserved=cls.reserved | CALLEE_SAVED) if cls.bank == GPR_BANK else cls
+        for name, cls in full.registers.items()
+    }
+    return DescriptorSet(key, kept, full.by_key.values())
 
 
 @cache

@@ -27,9 +27,9 @@ OWN_BLOCK = 0xFFFFFFFF
 
 @frozen
 class BufferFixup:
-    """The address of buffer `buffer` belongs at byte `offset` of a block.
+    """The address of buffer `buffer`, or of the block itself for `OWN_BLOCK`, belongs at byte `offset` of a block.
 
-    For `OWN_BLOCK` it is the block's own address plus the number found there.
+    The number found there is added to it.
     """
 
     offset: int
@@ -47,6 +47,39 @@ class Invocation:
     block: bytes
     fixups: tuple[BufferFixup, ...]
     buffers: tuple[memoryview, ...]
+
+
+@frozen(eq=False)
+class BufferSlice:
+    """An array argument that lies in larger memory: it starts `offset` bytes into `memory`.
+
+    Slices of one `memory` object share it in the run, so what is stored through one is seen through the others.
+    """
+
+    memory: object
+    offset: int
+
+
+class _Buffers:
+    """The buffers of one invocation, each object once, and the places of their addresses."""
+
+    def __init__(self, block: bytearray) -> None:
+        self._block = block
+        self.fixups: list[BufferFixup] = []
+        self.views: list[memoryview] = []
+        self._slices: dict[int, int] = {}
+
+    def add(self, value: object, at: int, what: str) -> None:
+        """Put the address of an array argument at byte `at` of the block."""
+        number, offset = len(self.views), 0
+        if isinstance(value, BufferSlice):
+            offset = value.offset
+            number = self._slices.setdefault(id(value.memory), number)
+            value = value.memory
+        if number == len(self.views):
+            self.views.append(buffer_view(value, what))
+        self._block[at : at + 8] = offset.to_bytes(8, "little")
+        self.fixups.append(BufferFixup(at, number))
 
 
 def buffer_view(value: object, what: str) -> memoryview:
@@ -67,16 +100,14 @@ def prepare_launch(signature: Signature, arguments: Sequence[object]) -> Invocat
     _check_count(signature, arguments)
     layout = layout_arguments([parameter.type for parameter in signature.parameters])
     block = bytearray(layout.size)
-    fixups: list[BufferFixup] = []
-    buffers: list[memoryview] = []
+    buffers = _Buffers(block)
     for parameter, value, offset in zip(signature.parameters, arguments, layout.offsets, strict=True):
         if parameter.type == "buffer":
-            fixups.append(BufferFixup(offset, len(buffers)))
-            buffers.append(buffer_view(value, f"argument {parameter.name} of {signature.name}"))
+            buffers.add(value, offset, f"argument {parameter.name} of {signature.name}")
         else:
             data = pack_value(parameter.type, value)
             block[offset : offset + len(data)] = data
-    return Invocation(bytes(block), tuple(fixups), tuple(buffers))
+    return Invocation(bytes(block), tuple(buffers.fixups), tuple(buffers.views))
 
 
 def dispatch_block(signature: Signature, workgroups: Sequence[int], workgroup_size: Sequence[int]) -> bytes:
@@ -154,8 +185,7 @@ def prepare_call(signature: Signature, arguments: Sequence[object]) -> CallFrame
         raise AbiError(f"{signature.name} takes more than {STACK_ARGUMENT_LIMIT} bytes of stack arguments")
     frame = bytearray(FRAME_STACK + stack + layout.result_size)
     frame[FRAME_STACK_SIZE : FRAME_STACK_SIZE + 8] = stack.to_bytes(8, "little")
-    fixups: list[BufferFixup] = []
-    buffers: list[memoryview] = []
+    buffers = _Buffers(frame)
     for parameter, value, place in zip(signature.parameters, arguments, layout.parameters, strict=True):
         if place.place == "gpr":
             at = FRAME_INTEGERS + 8 * INTEGER_REGISTERS.index(place.position)
@@ -164,15 +194,14 @@ def prepare_call(signature: Signature, arguments: Sequence[object]) -> CallFrame
         else:
             at = FRAME_STACK + place.position
         if parameter.type == "buffer":
-            fixups.append(BufferFixup(at, len(buffers)))
-            buffers.append(buffer_view(value, f"argument {parameter.name} of {signature.name}"))
+            buffers.add(value, at, f"argument {parameter.name} of {signature.name}")
         else:
             data = pack_value(parameter.type, value)
             frame[at : at + len(data)] = data
     hidden = FRAME_STACK + stack if layout.result_size else 0
     if hidden:
         frame[FRAME_INTEGERS : FRAME_INTEGERS + 8] = hidden.to_bytes(8, "little")
-        fixups.append(BufferFixup(FRAME_INTEGERS, OWN_BLOCK))
+        buffers.fixups.append(BufferFixup(FRAME_INTEGERS, OWN_BLOCK))
     return CallFrame(
-        Invocation(bytes(frame), tuple(fixups), tuple(buffers)), layout, signature.results, hidden
+        Invocation(bytes(frame), tuple(buffers.fixups), tuple(buffers.views)), layout, signature.results, hidden
     )

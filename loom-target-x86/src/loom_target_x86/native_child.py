@@ -168,11 +168,9 @@ class _Server:
             at += size
         memory = _Memory(self._libc, len(block))
         for offset, buffer in fixups:
-            if buffer < buffer_count:
-                address = buffers[buffer].address
-            else:
-                # No buffer: an offset into the block itself (the hidden result struct of a call).
-                address = memory.base + struct.unpack_from("<Q", block, offset)[0]
+            # No buffer means the block itself (the hidden result struct of a call).
+            address = buffers[buffer].address if buffer < buffer_count else memory.base
+            address += struct.unpack_from("<Q", block, offset)[0]
             struct.pack_into("<Q", block, offset, address)
         target = self._images[entry_image].base + entry
         code = self._images[routine_image].base + routine

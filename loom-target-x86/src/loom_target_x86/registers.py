@@ -24,6 +24,8 @@ VECTOR_BANK = "x86.vector"
 REGISTER_COUNT = 16
 
 STACK_POINTER = 4
+#: rbx, rbp, r12-r15: a called function leaves them as they are (System V psABI, section 3.2.1).
+CALLEE_SAVED = frozenset({3, 5, 12, 13, 14, 15})
 
 GPR64_NAMES = (
     "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi",

@@ -166,10 +166,8 @@ class _Machine:
         entry = memory.IMAGE + self._image.symbols[name]
         block = bytearray(invocation.block)
         for fixup in invocation.fixups:
-            if fixup.buffer == OWN_BLOCK:
-                address = memory.BLOCK + struct.unpack_from("<Q", block, fixup.offset)[0]
-            else:
-                address = regions[fixup.buffer].start
+            address = memory.BLOCK if fixup.buffer == OWN_BLOCK else regions[fixup.buffer].start
+            address += struct.unpack_from("<Q", block, fixup.offset)[0]
             struct.pack_into("<Q", block, fixup.offset, address)
         uc.mem_map(memory.BLOCK, memory.pages(len(block)))
         uc.mem_map(memory.DISPATCH, memory.PAGE)

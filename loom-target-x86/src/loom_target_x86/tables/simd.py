@@ -283,6 +283,10 @@ def _elements(form: _Form) -> Iterator[Row]:
             yield Row(
                 form.name(base), "dst:xmm=lhs <- lhs:xmm, rhs:xmm", f"{base}_xmm_xmm dst, rhs", "", "shuffle"
             )
+    # The routine takes and returns fixed registers and keeps every other register (see `remainder`).
+    yield Row(
+        form.name("fmod64.soft"), "dst:xmm0=lhs <- lhs:xmm0, rhs:xmm1", "call @loom_x86_fmod64", "flags", "call"
+    )
     # A short forward branch instead of a mask: it works for scalars and vectors of any element type.
     move = "vex_vmovaps_xmm_xmmm128" if form.vex else "movaps_xmm_xmmm128"
     yield Row(

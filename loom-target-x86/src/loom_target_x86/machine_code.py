@@ -1,0 +1,516 @@
+"""Low functions to bytes: scheduling, register allocation, the stack frame, branches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import attrs
+
+from loom.dialects.low import ops as low
+from loom.ir.core import Op
+from loom.ir.diagnostics import fail
+from loom.low.allocate import Allocation, AllocationError, allocate
+from loom.low.check_allocation import check_allocation
+from loom.low.check_schedule import check_schedule
+from loom.low.convert import to_machine
+from loom.low.lower_ssa import FinalBlock
+from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, Swap, VReg
+from loom.low.schedule import ScheduleModel, schedule
+from loom_target_x86.abi import CallLayout
+from loom_target_x86.assembler import Assembler, opposite
+from loom_target_x86.calls import STRUCT_MARK, CallingConvention, Frame
+from loom_target_x86.descriptors import descriptor_set, leaf_set
+from loom_target_x86.encode import Encoding
+from loom_target_x86.legalize import CALL, legalize
+from loom_target_x86.registers import CALLEE_SAVED, GPR64_NAMES, GPR_BANK, STACK_POINTER, WIDTH_OF_CLASS
+from loom_target_x86.select.kernel import LIVE_INS
+
+_SLOT_BYTES: Final = 8
+
+#: Register classes whose contents the processor can exchange.
+_EXCHANGEABLE: Final = ("x86.gpr32", "x86.gpr64")
+
+#: Frame packets, by what their displacement counts from.
+_INCOMING: Final = frozenset({"frame.load.gpr64", "frame.load64.xmm", "frame.load128.xmm"})
+
+
+@attrs.frozen
+class FunctionStatistics:
+    """What a compile report tells about one function."""
+
+    instructions: int
+    code_bytes: int
+    frame_bytes: int
+    spills: int
+    reloads: int
+    moves: int
+    scopes: int
+    registers: Mapping[str, int]
+
+
+@attrs.frozen(eq=False)
+class Compiled:
+    """An allocated function and what its frame holds."""
+
+    function: Function
+    allocation: Allocation
+    frame: Frame
+    storage_bytes: int
+    scopes: int
+
+
+def compile_function(
+    function: low.LowFunction,
+    own: CallLayout | None,
+    layouts: Mapping[str, CallLayout],
+    symbols: Mapping[str, str],
+    memory: Mapping[Op, MemoryAccess],
+    model: ScheduleModel,
+    *,
+    check: bool = False,
+) -> Compiled:
+    """Schedule and allocate a Low function, which is changed in the process.
+
+    `own` and `layouts` give the calling conventions of the function and, by symbol, of those it calls; `symbols` maps
+    function names to symbols. With `check` independent checkers re-prove the schedule and the allocation. Raises
+    `LoomError` for what has no machine form.
+    """
+    descriptors = descriptor_set(function.contract)
+    legal = legalize(function, descriptors, symbols)
+    machine = to_machine(function, descriptors, fixed=_live_in_unit, memory=memory, locks=legal.locks)
+    convention = CallingConvention(machine, own, layouts)
+    convention.place_parameters()
+    before = machine.order()
+    scopes = schedule(machine, model)
+    sink_comparisons(machine)
+    if check:
+        check_schedule(before, machine)
+    frame = convention.place_calls()
+    convention.place_results()
+    try:
+        allocation = _allocate(machine, function.contract)
+    except AllocationError as error:
+        raise fail(
+            "TARGET/043",
+            f"'@{function.callee}': {error}",
+            error.loc if error.loc is not None else function.loc,  # type: ignore[arg-type]  # what instructions carry
+            emitter="x86-object",
+            function_name=function.callee,
+            value_name=str(error.value.name or ""),
+            actual_type=error.reg_class,
+            descriptor_set=function.contract,
+        ) from None
+    if check:
+        check_allocation(machine, allocation)
+    return Compiled(machine, allocation, frame, legal.storage_bytes, scopes)
+
+
+def _live_in_unit(op: Op) -> int | None:
+    key = str(op.attribute("key"))
+    if key not in LIVE_INS:
+        raise fail(
+            "TARGET/053",
+            f"'{key}' is no live-in of an x86 function; there are {', '.join(LIVE_INS)}",
+            op.loc,
+            emitter="x86-object",
+            opcode=key,
+        )
+    return LIVE_INS[key]
+
+
+def _allocate(machine: Function, contract: str) -> Allocation:
+    """An allocation without callee-saved registers if one needs no memory, which spares saving them."""
+    full = machine.descriptor_set
+    calls = any(_is_call(instruction) for block in machine.blocks for instruction in block.instructions)
+    if not calls:
+        machine.descriptor_set = leaf_set(contract)
+        try:
+            found = allocate(machine, can_swap=_EXCHANGEABLE)
+            if not found.spills and not found.reloads:
+                return found
+        except AllocationError:
+            pass
+        machine.descriptor_set = full
+    return allocate(machine, can_swap=_EXCHANGEABLE)
+
+
+def _is_call(instruction: Instruction) -> bool:
+    return instruction.descriptor is not None and instruction.descriptor.key == CALL
+
+
+# -- comparisons next to their users --------------------------------------------------------------
+
+
+def sink_comparisons(function: Function) -> None:
+    """Move each comparison whose only user is a branch or selection of its block directly before that user.
+
+    There the user can take the flags, and no register needs to hold the outcome. Blocks with packets that use bare
+    flags, and code whose order the author controls, stay as they are.
+    """
+    uses = _use_counts(function)
+    for block in function.blocks:
+        if any(_keeps_order(instruction) for instruction in block.instructions):
+            continue
+        maker = {
+            instruction.results[0]: instruction
+            for instruction in block.instructions
+            if _sets_flags(instruction) and uses.get(instruction.results[0]) == 1
+        }
+        if not maker:
+            continue
+        users = {
+            instruction: maker[value]
+            for instruction in block.instructions
+            if (value := _condition_of(instruction)) is not None and value in maker
+        }
+        moving = set(users.values())
+        code: list[Instruction] = []
+        for instruction in block.instructions:
+            if instruction in moving:
+                continue
+            if instruction in users:
+                code.append(users[instruction])
+            code.append(instruction)
+        block.instructions = code
+
+
+def _keeps_order(instruction: Instruction) -> bool:
+    if instruction.kind is Kind.FENCE or instruction.scope_events:
+        return True
+    descriptor = instruction.descriptor
+    return descriptor is not None and bool(descriptor.effects.implicit_reads)
+
+
+def _sets_flags(instruction: Instruction) -> bool:
+    descriptor = instruction.descriptor
+    if descriptor is None or instruction.lock or len(instruction.results) != 1:
+        return False
+    return isinstance(descriptor.encoding, Encoding) and descriptor.encoding.flags is not None
+
+
+def _takes_flags(instruction: Instruction) -> bool:
+    descriptor = instruction.descriptor
+    return descriptor is not None and isinstance(descriptor.encoding, Encoding) and bool(descriptor.encoding.on_flags)
+
+
+def _condition_of(instruction: Instruction) -> VReg | None:
+    """The 0 or 1 that an instruction decides on."""
+    if instruction.kind is Kind.COND_BRANCH or (_takes_flags(instruction) and not instruction.lock):
+        return instruction.operands[0]
+    return None
+
+
+def _use_counts(function: Function) -> dict[VReg, int]:
+    counts: dict[VReg, int] = {}
+    for block in function.blocks:
+        for instruction in block.instructions:
+            for value in instruction.operands:
+                counts[value] = counts.get(value, 0) + 1
+            for edge in instruction.successors:
+                for value in edge.args:
+                    counts[value] = counts.get(value, 0) + 1
+    return counts
+
+
+# -- emission -------------------------------------------------------------------------------------
+
+
+def emit_function(assembler: Assembler, symbol: str, compiled: Compiled) -> tuple[FunctionStatistics, set[str]]:
+    """Append the machine code of a function; returns statistics and the symbols it refers to."""
+    return _Emitter(assembler, symbol, compiled).run()
+
+
+class _Emitter:
+    def __init__(self, assembler: Assembler, symbol: str, compiled: Compiled) -> None:
+        self._asm = assembler
+        self._symbol = symbol
+        self._compiled = compiled
+        allocation = compiled.allocation
+        self._assign = allocation.assign
+        self._blocks = allocation.blocks
+        self._set = compiled.function.descriptor_set
+        self._table = self._set.by_mnemonic
+        self._vex = "vaddss.xmm" in self._table
+        self._uses = _use_counts(allocation.function)
+        self._fused = self._find_fused()
+        self._flag_values = {comparison.results[0] for comparison in self._fused}
+        self._targets = self._thread()
+        self._referenced: set[str] = set()
+        self._saved = sorted(self._written_units() & CALLEE_SAVED)
+        self._layout_frame()
+        self._wide = any(value.reg_class == "x86.ymm" for value in self._named_values())
+
+    def _named_values(self) -> list[VReg]:
+        """Values that instructions other than calls name: a call gives up registers without using them."""
+        return [
+            value
+            for block in self._blocks
+            for item in block.items
+            if isinstance(item, Instruction) and not _is_call(item)
+            for value in (*item.results, *item.operands)
+        ]
+
+    # -- the frame --------------------------------------------------------------------------------
+
+    def _written_units(self) -> set[int]:
+        units: set[int] = set()
+        registers = self._set.registers
+        for block in self._blocks:
+            for item in block.items:
+                if isinstance(item, Instruction):
+                    units |= {self._assign[v] for v in item.results if registers[v.reg_class].bank == GPR_BANK}
+                elif isinstance(item, Move) and registers[item.reg_class].bank == GPR_BANK:
+                    units.add(item.dst_unit)
+                elif isinstance(item, Swap):
+                    units |= {item.first_unit, item.second_unit}
+        return units
+
+    def _layout_frame(self) -> None:
+        """From rsp upwards: outgoing arguments, result structs, own storage, spilled vectors, spilled integers."""
+        compiled = self._compiled
+        self._struct_base = compiled.frame.outgoing_bytes
+        self._storage_base = self._struct_base + compiled.frame.struct_bytes
+        end = self._storage_base + compiled.storage_bytes
+        self._spill_base: dict[str, int] = {}
+        self._spill_unit: dict[str, int] = {}
+        widest = {bank: max(c.unit_bits for c in self._set.registers.values() if c.bank == bank) // 8
+                  for bank in {c.bank for c in self._set.registers.values()}}  # fmt: skip
+        for bank, units in sorted(compiled.allocation.spill_units.items(), key=lambda entry: -widest[entry[0]]):
+            self._spill_base[bank], self._spill_unit[bank] = end, widest[bank]
+            end += units * widest[bank]
+        # At a call rsp is a multiple of 16; on entry the return address makes it odd by eight.
+        pushed = _SLOT_BYTES * (1 + len(self._saved))
+        self._frame_bytes = end + -(end + pushed) % 16 if end or self._has_calls() else 0
+        self._incoming_base = self._frame_bytes + pushed
+
+    def _has_calls(self) -> bool:
+        return any(
+            isinstance(item, Instruction) and item.descriptor is not None and item.descriptor.schedule_class == "call"
+            for block in self._blocks
+            for item in block.items
+        )
+
+    # -- structure --------------------------------------------------------------------------------
+
+    def run(self) -> tuple[FunctionStatistics, set[str]]:
+        asm = self._asm
+        first = asm.instruction_count
+        asm.label(self._symbol)
+        for unit in self._saved:
+            asm.assemble(f"push_r64 %{GPR64_NAMES[unit]}")
+        if self._frame_bytes:
+            asm.assemble("sub_rm64_imm %rsp, #bytes", {"bytes": self._frame_bytes})
+        for number, block in enumerate(self._blocks):
+            if number == 0 or self._targets[block.label] is block:
+                asm.label(self._label(block))
+                self._block(number, block)
+        allocation = self._compiled.allocation
+        statistics = FunctionStatistics(
+            instructions=asm.instruction_count - first,
+            code_bytes=0,
+            frame_bytes=self._frame_bytes,
+            spills=allocation.spills,
+            reloads=allocation.reloads,
+            moves=allocation.moves,
+            scopes=self._compiled.scopes,
+            registers={name: count for name, count in allocation.high_water.items() if count},
+        )
+        return statistics, self._referenced
+
+    def _label(self, block: FinalBlock) -> object:
+        return self._symbol, block.label
+
+    def _thread(self) -> dict[str, FinalBlock]:
+        """Block label -> the block in which control arrives: blocks that only jump on are skipped."""
+        by_label = {block.label: block for block in self._blocks}
+        result: dict[str, FinalBlock] = {}
+        for block in self._blocks:
+            target, seen = block, {block.label}
+            while len(target.items) == 1 and isinstance(jump := target.items[0], Instruction):
+                if jump.kind is not Kind.BRANCH:
+                    break
+                following = by_label[jump.successors[0].block.label]
+                if following.label in seen:
+                    break
+                seen.add(following.label)
+                target = following
+            result[block.label] = target
+        return result
+
+    def _next_emitted(self, number: int) -> FinalBlock | None:
+        for block in self._blocks[number + 1 :]:
+            if self._targets[block.label] is block:
+                return block
+        return None
+
+    def _block(self, number: int, block: FinalBlock) -> None:
+        flags: str | None = None
+        for item in block.items:
+            if isinstance(item, Move):
+                self._move(item)
+            elif isinstance(item, Swap):
+                first, second = GPR64_NAMES[item.first_unit], GPR64_NAMES[item.second_unit]
+                self._asm.assemble(f"xchg_rm64_r64 %{first}, %{second}")
+            elif item.kind is Kind.PACKET:
+                flags = self._packet(item, flags)
+            elif item.kind is Kind.SPILL or item.kind is Kind.RELOAD:
+                self._slot(item)
+            elif item.kind is Kind.BRANCH:
+                self._jump(self._targets[item.successors[0].block.label], self._next_emitted(number))
+            elif item.kind is Kind.COND_BRANCH:
+                self._cond_branch(item, flags, self._next_emitted(number))
+            elif item.kind is Kind.RETURN:
+                self._return(item)
+
+    # -- straight code ----------------------------------------------------------------------------
+
+    def _find_fused(self) -> set[Instruction]:
+        """Comparisons whose only user takes the flags: everything between them leaves the flags alone."""
+        fused: set[Instruction] = set()
+        for block in self._blocks:
+            last: Instruction | None = None
+            for item in block.items:
+                if not isinstance(item, Instruction):
+                    continue
+                if last is not None and _condition_of(item) is last.results[0] and self._can_fuse(last, item):
+                    fused.add(last)
+                if item.descriptor is not None:
+                    if _sets_flags(item) and self._uses.get(item.results[0]) == 1:
+                        last = item
+                    elif "flags" in item.descriptor.effects.implicit_writes:
+                        last = None
+        return fused
+
+    def _can_fuse(self, comparison: Instruction, user: Instruction) -> bool:
+        assert comparison.descriptor is not None
+        encoding = comparison.descriptor.encoding
+        assert isinstance(encoding, Encoding)
+        # Two conditions at once can be branched on, but not selected by.
+        return user.kind is Kind.COND_BRANCH or encoding.condition not in ("e&np", "ne|p")
+
+    def _packet(self, item: Instruction, flags: str | None) -> str | None:
+        """Emit a packet; returns the condition of a fused comparison for whoever takes its flags."""
+        descriptor = item.descriptor
+        assert descriptor is not None
+        asm = self._asm
+        if _is_call(item):
+            if self._wide:
+                asm.assemble("vex_vzeroupper")
+            callee = str(item.immediates["symbol"])
+            self._referenced.add(callee)
+            asm.call(callee)
+            return flags
+        if descriptor.effects.terminator:
+            raise fail(
+                "TARGET/053",
+                f"'{descriptor.mnemonic}' names a block; write low.br or low.cond_br",
+                item.loc,  # type: ignore[arg-type]  # what instructions carry
+                emitter="x86-object",
+                opcode=descriptor.mnemonic,
+                descriptor_set_key=self._set.key,
+            )
+        results = [self._assign[value] for value in item.results]
+        operands = [self._assign[value] for value in item.operands]
+        if item in self._fused:
+            return asm.emit_flags(descriptor, operands, item.immediates)
+        if flags is not None and _takes_flags(item) and item.operands[0] in self._flag_values:
+            asm.emit_on_flags(descriptor, results, operands, flags)
+            return None
+        asm.emit(descriptor, results, operands, self._immediates(item))
+        if descriptor.schedule_class == "call":
+            # The routine's symbol is part of the packet's template.
+            self._referenced.add(f"loom_x86_{descriptor.mnemonic.removeprefix('v').partition('.')[0]}")
+        return flags
+
+    def _immediates(self, item: Instruction) -> Mapping[str, object]:
+        given = item.immediates
+        symbol = given.get("symbol")
+        if isinstance(symbol, str):
+            self._referenced.add(symbol)
+        assert item.descriptor is not None
+        mnemonic = item.descriptor.mnemonic
+        if mnemonic == "lea.frame":
+            base = self._struct_base if STRUCT_MARK in given else self._storage_base
+        elif mnemonic.removeprefix("v") in _INCOMING:
+            base = self._incoming_base
+        else:
+            # Outgoing arguments lie at rsp itself.
+            return given
+        offset = given["disp32"]
+        assert isinstance(offset, int)
+        return {"disp32": base + offset}
+
+    def _move(self, move: Move) -> None:
+        width = WIDTH_OF_CLASS[move.reg_class]
+        if width == "y":
+            mnemonic = "vmovaps.ymm"
+        elif width == "x":
+            mnemonic = "vmovaps.xmm" if self._vex else "movaps.xmm"
+        else:
+            narrow = width == "d" and WIDTH_OF_CLASS[move.src_class] == "d"
+            mnemonic = "mov.gpr32" if narrow else "mov"
+        self._asm.emit(self._table[mnemonic], [move.dst_unit], [move.src_unit])
+
+    def _slot(self, item: Instruction) -> None:
+        saving = item.kind is Kind.SPILL
+        value = item.operands[0] if saving else item.results[0]
+        bank = self._set.registers[value.reg_class].bank
+        slot = self._compiled.allocation.slots[item.slot]
+        place = {"disp32": self._spill_base[bank] + slot.offset * self._spill_unit[bank]}
+        width = WIDTH_OF_CLASS[value.reg_class]
+        name = {
+            "d": "mov.{}.gpr64",
+            "q": "mov.{}.gpr64",
+            "x": "vmovdqu32.{}.xmm" if self._vex else "movups.{}.xmm",
+            "y": "vmovdqu32.{}.ymm",
+        }[width]
+        unit = self._assign[value]
+        if saving:
+            self._asm.emit(self._table[name.format("store")], [], [unit, STACK_POINTER], place)
+        else:
+            self._asm.emit(self._table[name.format("load")], [unit], [STACK_POINTER], place)
+
+    # -- branches ---------------------------------------------------------------------------------
+
+    def _jump(self, target: FinalBlock, following: FinalBlock | None) -> None:
+        if target is not following:
+            self._asm.jump(self._label(target))
+
+    def _cond_branch(self, item: Instruction, flags: str | None, following: FinalBlock | None) -> None:
+        asm = self._asm
+        if_true, if_false = (self._targets[edge.block.label] for edge in item.successors)
+        if if_true is if_false:
+            self._jump(if_true, following)
+            return
+        condition = "ne"
+        if flags is not None and item.operands[0] in self._flag_values:
+            condition = flags
+        else:
+            unit = self._assign[item.operands[0]]
+            asm.emit_flags(self._table["test.ne.gpr32"], [unit, unit])
+        if if_true is following:
+            condition, if_true, if_false = opposite(condition), if_false, if_true
+        self._branch(condition, if_true, if_false)
+        self._jump(if_false, following)
+
+    def _branch(self, condition: str, if_true: FinalBlock, if_false: FinalBlock) -> None:
+        asm = self._asm
+        if condition == "ne|p":
+            asm.branch("ne", self._label(if_true))
+            asm.branch("p", self._label(if_true))
+        elif condition == "e&np":
+            asm.branch("ne", self._label(if_false))
+            asm.branch("np", self._label(if_true))
+        else:
+            asm.branch(condition, self._label(if_true))
+
+    def _return(self, item: Instruction) -> None:
+        asm = self._asm
+        if self._wide and not any(value.reg_class == "x86.ymm" for value in item.operands):
+            asm.assemble("vex_vzeroupper")
+        if self._frame_bytes:
+            asm.assemble("add_rm64_imm %rsp, #bytes", {"bytes": self._frame_bytes})
+        for unit in reversed(self._saved):
+            asm.assemble(f"pop_r64 %{GPR64_NAMES[unit]}")
+        asm.assemble("retnq")
