@@ -86,7 +86,7 @@ def _specialize_function(
             callee_name=function.callee,
             failure_code="recursive_body",
         )
-    apply_loop_policies(function, facts)
+    apply_loop_policies(function, facts, symbols)
     canonicalize(function, symbols, facts)
 
 

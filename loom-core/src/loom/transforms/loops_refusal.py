@@ -1,0 +1,20 @@
+"""How a refused loop policy is reported (language reference, part 3, section 10.1)."""
+
+from __future__ import annotations
+
+from loom.ir.core import Op
+from loom.ir.diagnostics import LoomError, Related, fail
+
+
+def refuse(loop: Op, name: str, value: object, expected: str, related: tuple[Related, ...] = ()) -> LoomError:
+    """STRUCTURE/014 at the loop that asked. ``value`` is the depth or factor, 0 when it is not known."""
+    return fail(
+        "STRUCTURE/014",
+        f"{name} of this loop: {expected}",
+        loop.loc,
+        related=related,
+        emitter="loop-policies",
+        attr_name=name,
+        actual_value=value,
+        expected_constraint=expected,
+    )
