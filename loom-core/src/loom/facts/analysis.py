@@ -9,7 +9,7 @@ from loom.facts import integers
 from loom.facts.integers import MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.uniformity import varying_values
 from loom.ir.core import Op, Region, Value
-from loom.ir.types import ADDRESSES, INTEGERS, OFFSET, ScalarType
+from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET, ScalarType
 
 # A comparison known to hold: predicate, left side, right side.
 Constraint = tuple[str, Value, Value]
@@ -61,6 +61,7 @@ class FunctionFacts:
 
     def decide(self, predicate: str, left: Value, right: Value, at: Op | None = None) -> bool | None:
         """The outcome of a comparison if facts settle it."""
+        predicate = _on_numbers(predicate, left)
         context = self._context(at) if at is not None else None
         if left is right:
             return predicate in ("eq", "sle", "sge", "ule", "uge")
@@ -152,6 +153,8 @@ class FunctionFacts:
         if op is None:
             return self._argument(value, context)
         name = op.name
+        if value.type is I1:
+            name = _ON_TRUTH_VALUES.get(name, name)
         transfer = TRANSFER.get(name)
         if transfer is not None:
             facts = transfer(*(self._facts(v, context) for v in op.operands))
@@ -243,17 +246,26 @@ class FunctionFacts:
         return limit if isinstance(limit, int) else default
 
 
+def _on_numbers(predicate: str, operand: Value) -> str:
+    """The predicate as it orders the numbers of facts. A signed reading of true is -1, where facts have 1."""
+    return MIRRORED[predicate] if operand.type is I1 and predicate.startswith("s") else predicate
+
+
 def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
     """Comparisons that follow from a condition being true or false, through ``andi`` and ``ori``."""
     op = condition.defining_op
     if op is None:
         return
     if op.name in ("index.cmp", "scalar.cmpi"):
-        predicate = str(op.attribute("predicate"))
+        predicate = _on_numbers(str(op.attribute("predicate")), op.operands[0])
         out.append((predicate if holds else NEGATED[predicate], op.operands[0], op.operands[1]))
     elif (op.name == "scalar.andi" and holds) or (op.name == "scalar.ori" and not holds):
         for operand in op.operands:
             _collect(operand, holds, out)
+
+
+# Signed extrema of i1 are the opposite ones of the numbers 0 and 1.
+_ON_TRUTH_VALUES: Final = {"scalar.minsi": "scalar.maxsi", "scalar.maxsi": "scalar.minsi"}
 
 
 # -- rules of ops that are no plain arithmetic -----------------------------------------------------------------
@@ -281,6 +293,8 @@ def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) ->
     source = op.operands[0]
     found = facts._facts(source, context)
     zero_extends = op.name == "scalar.extui" or (op.name == "index.cast" and value.type is OFFSET)
+    if op.name == "scalar.extsi" and source.type is I1:
+        found = integers.negate(found)
     if zero_extends and found.lo < 0 and isinstance(source.type, ScalarType) and source.type.width < 64:
         found = IntegerFacts(0, (1 << source.type.width) - 1)
     return integers.clamp(found, value.type)
