@@ -227,7 +227,7 @@ class BodyReader:
             position = [cursor.word() for _ in range(4)]
             block.loc = recorded_span(self.sources[file - 1], position)
         for _ in range(cursor.count()):
-            late = words[cursor.at] == 0
+            late = not words[cursor.at] & 1
             type_ = read_type(cursor)
             value = block.add_argument(type_, strings[cursor.word()])
             cursor.values.append(value)

@@ -20,10 +20,10 @@ class Sink:
     """Words being written. Strings and static types become numbers of the file's tables.
 
     ``numbers`` and ``defined`` describe the body being written: the number of each of its values, and how many
-    of them are defined so far. Outside a body there are none.
+    of them are defined so far; ``local_types`` numbers its types that name values. Outside a body there are none.
     """
 
-    __slots__ = ("defined", "numbers", "strings", "types", "words")
+    __slots__ = ("defined", "local_types", "numbers", "strings", "types", "words")
 
     def __init__(self, strings: dict[str, int], types: dict[Type, int]) -> None:
         self.words: list[int] = []
@@ -31,6 +31,7 @@ class Sink:
         self.types = types
         self.numbers: Mapping[Value, int] = {}
         self.defined = 0
+        self.local_types: dict[Type, int] = {}
 
     def string_id(self, text: str) -> int:
         """The number of a string, from 1; it enters the table when new."""
@@ -58,11 +59,11 @@ class Cursor:
     """A position in words being read. Reading past the end raises ``IndexError``, which callers expect.
 
     ``strings`` and ``types`` are the file's tables with an unused entry 0. ``values`` are those defined so far in
-    the body being read; ``ahead`` maps the number of a value that is yet to come to its stand-in, and is
-    ``None`` where there cannot be one.
+    the body being read, ``local_types`` its types that name values, from 1. ``ahead`` maps the number of a value
+    that is yet to come to its stand-in, and is ``None`` where there cannot be one.
     """
 
-    __slots__ = ("ahead", "at", "strings", "types", "values", "words")
+    __slots__ = ("ahead", "at", "local_types", "strings", "types", "values", "words")
 
     def __init__(self, words: list[int], strings: Sequence[str | None], types: Sequence[Type | None]) -> None:
         self.words = words
@@ -70,6 +71,7 @@ class Cursor:
         self.strings = strings
         self.types = types
         self.values: list[Value] = []
+        self.local_types: list[Type | None] = [None]
         self.ahead: dict[int, Value] | None = None
 
     def word(self) -> int:

@@ -16,6 +16,7 @@ from loom.bytecode.types import read_type
 from loom.ir.attributes import Ref
 from loom.ir.core import Op
 from loom.ir.types import ERROR, Type
+from loom.spec.kinds import AttributeKind
 
 _ANY: Final = float("inf")
 _GROUP_SIZES: Final = {"one": (1, 1.0), "optional": (0, 1.0), "variadic": (0, _ANY)}
@@ -27,35 +28,37 @@ _IN_BODY_KINDS: Final = frozenset({"results", "type", "any", "dict"})
 class DeclaredOp:
     """An op as a file uses it.
 
-    ``attributes`` are positions in the declaration of those that forms list. ``groups`` is ``None`` unless operand
-    groups vary in length; it has the least and greatest length of each then. ``results`` and ``regions`` are least
-    and greatest numbers.
+    ``attributes`` are positions in the declaration and kinds of those that forms list. ``groups`` is ``None``
+    unless operand groups vary in length; it has the least and greatest length of each then. ``results`` and
+    ``regions`` are least and greatest numbers. ``required`` are positions of attributes that must be there.
     """
 
     cls: type[Op]
-    attributes: tuple[int, ...]
+    attributes: tuple[tuple[int, AttributeKind], ...]
     groups: tuple[tuple[int, float], ...] | None
     results: tuple[int, float]
     regions: tuple[int, float]
     defaults: list[object]
+    required: tuple[int, ...]
 
     @classmethod
     def of(cls, op: type[Op], attribute_names: Sequence[str]) -> DeclaredOp:
         """Match the attribute names of a file with the declaration, which may have gained optional ones."""
         spec = op.spec
-        positions: list[int] = []
+        listed: dict[int, AttributeKind] = {}
         for name in attribute_names:
             index = spec.attribute_index.get(name)
-            if index is None or index in positions:
+            if index is None or index in listed:
                 raise Damage("BYTECODE/005", f"'{spec.name}' has no attribute '{name}'", attr_kind=name, offset=0)
-            positions.append(index)
+            listed[index] = spec.attributes[index].kind
         return cls(
             op,
-            tuple(positions),
+            tuple(listed.items()),
             tuple(_GROUP_SIZES[operand.arity] for operand in spec.operands) if spec.segmented else None,
             _bounds([result.variadic for result in spec.results], [False] * len(spec.results)),
             _bounds([region.variadic for region in spec.regions], [region.optional for region in spec.regions]),
             [attribute.default for attribute in spec.attributes],
+            tuple(i for i, attribute in enumerate(spec.attributes) if attribute.required),
         )
 
 
@@ -94,30 +97,33 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
     if not least <= regions <= most:
         raise _misfit(cls, f"{regions} regions", cursor)
     attributes = declared.defaults[:]
-    inline = []
-    mentioned: set[int] = set()
-    for index in declared.attributes:
-        kind = spec.attributes[index].kind
-        state = cursor.word()
+    inline: list[tuple[int, AttributeKind]] = []
+    mentioned: tuple[int, ...] = ()
+    words = cursor.words
+    for index, kind in declared.attributes:
+        state = words[cursor.at]
+        cursor.at += 1
         attributes[index] = None
         if state == GIVEN and kind.name != "results":
-            value: Any = read_attribute(cursor, kind)
-            attributes[index] = value
+            attributes[index] = value = read_attribute(cursor, kind)
             if kind.name == "predicates":
-                mentioned.update(arg.index for predicate in value for arg in predicate.args if isinstance(arg, Ref))
+                mentioned = (*mentioned, *_positions(value))
         elif state == IN_BODY and kind.name in _IN_BODY_KINDS:
             inline.append((index, kind))
         elif state != ABSENT:
             raise _misfit(cls, f"state {state} of attribute '{spec.attributes[index].name}'", cursor)
-    in_body = {index for index, _ in inline}
-    for index, attribute in enumerate(spec.attributes):
-        if attribute.required and attributes[index] is None and index not in in_body:
-            raise _misfit(cls, f"no attribute '{attribute.name}'", cursor)
+    for index in declared.required:
+        if attributes[index] is None and not any(index == k for k, _ in inline):
+            raise _misfit(cls, f"no attribute '{spec.attributes[index].name}'", cursor)
     extra = None
     others = flags & ~HAS_NAMES
     if others or len(types) > 1 or in_place or inline or mentioned or spec.successors:
-        extra = Extra(flags, tuple(in_place), tuple(inline), tuple(sorted(mentioned)))
+        extra = Extra(flags, tuple(in_place), tuple(inline), tuple(sorted(set(mentioned))))
     return cls, attributes, size, types, segments, bool(flags & HAS_NAMES), extra
+
+
+def _positions(predicates: Any) -> list[int]:
+    return [arg.index for predicate in predicates for arg in predicate.args if isinstance(arg, Ref)]
 
 
 def _misfit(cls: type[Op], what: str, cursor: Cursor) -> Damage:

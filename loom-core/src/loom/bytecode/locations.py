@@ -1,8 +1,9 @@
 """Source positions of the operations of one body.
 
-A record holds runs of operations from one file, then for every operation with a position four integers: line
-difference to the one before (signed), column, number of further lines, and end column. The integers are decoded
-only when a diagnostic asks for a position. So that this cannot fail, the record is checked when the body is read.
+A record holds the first line and runs of operations from one file, then for every operation with a position four
+integers: line difference to the one before (signed), column, number of further lines, and end column. The integers
+are decoded only when a diagnostic asks for a position. So that this cannot fail, the record is checked when the body
+is read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from loom.bytecode.failures import Damage
-from loom.bytecode.varint import decode_words, encode_words, unzigzag, zigzag
+from loom.bytecode.varint import decode_words, encode_words, leading_word, unzigzag, zigzag
 from loom.ir.diagnostics import Location, SourceFile, Span, resolve
 
 Position = tuple[int, int, int, int]
@@ -38,15 +39,16 @@ def position_of(location: Location) -> tuple[str, Position] | None:
 class Positions:
     """The positions of one body's operations, decoded when first asked for."""
 
-    __slots__ = ("_decoded", "_packed")
+    __slots__ = ("_decoded", "_line", "_packed")
 
-    def __init__(self, packed: bytes) -> None:
+    def __init__(self, line: int, packed: bytes) -> None:
+        self._line = line
         self._packed = packed
         self._decoded: list[Position] | None = None
 
     def __getitem__(self, index: int) -> Position:
         if self._decoded is None:
-            self._decoded = _decode_positions(self._packed)
+            self._decoded = _decode_positions(self._line, self._packed)
         return self._decoded[index]
 
 
@@ -85,7 +87,7 @@ def offset(line: int, column: int) -> int:
 def recorded_span(name: str, position: Sequence[int]) -> Span:
     """A location with a file name and a position, and nothing else."""
     line, column, end_line, end_column = position
-    return Span(RecordedSource(name, Positions(b"")), offset(line, column), offset(end_line, end_column))
+    return Span(RecordedSource(name, Positions(0, b"")), offset(line, column), offset(end_line, end_column))
 
 
 def encode_locations(files: Sequence[int], positions: Sequence[Position]) -> bytes:
@@ -96,9 +98,9 @@ def encode_locations(files: Sequence[int], positions: Sequence[Position]) -> byt
             runs[-1][1] += 1
         else:
             runs.append([file, 1])
-    head = encode_words([len(runs), *(word for run in runs for word in run)])
+    before = positions[0][0] if positions else 0
+    head = encode_words([before, *(word for run in runs for word in run)])
     words: list[int] = []
-    before = 0
     for line, column, end_line, end_column in positions:
         words += (zigzag(line - before), column, end_line - line, end_column)
         before = line
@@ -110,26 +112,19 @@ def read_locations(record: bytes, names: Sequence[str]) -> list[tuple[SourceFile
 
     Raises :class:`Damage` unless decoding the positions will succeed.
     """
-    size = at = 0
-    while at < len(record):
-        size |= (record[at] & 127) << 7 * at
-        at += 1
-        if record[at - 1] < 128:
-            break
-    if at > 5 or size > len(record) - at:
-        raise _bad("the run list is longer than the record")
+    size, at = leading_word(record, 0)
     head, packed = decode_words(record[at : at + size]), record[at + size :]
-    if not head or len(head) != 1 + 2 * head[0]:
+    if len(head) % 2 == 0 or size > len(record) - at:
         raise _bad("malformed run list")
-    counts = head[2::2]
-    located = sum(count for file, count in zip(head[1::2], counts, strict=True) if file)
+    files, counts = head[1::2], head[2::2]
+    located = sum(counts) if 0 not in files else sum(c for f, c in zip(files, counts, strict=True) if f)
     ends = len(packed.translate(None, _CONTINUED))
-    if ends != _FIELDS * located or (packed and packed[-1] > 127) or _TOO_LONG.search(packed):
+    if ends != _FIELDS * located or not (packed.isascii() or _is_sound(packed)):
         raise _bad("malformed positions")
     runs: list[tuple[SourceFile | None, int]] = []
-    positions = Positions(packed)
+    positions = Positions(head[0], packed)
     first = skipped = 0
-    for file, count in zip(head[1::2], counts, strict=True):
+    for file, count in zip(files, counts, strict=True):
         if file == 0:
             runs.append((None, count))
         elif file > len(names):
@@ -141,10 +136,13 @@ def read_locations(record: bytes, names: Sequence[str]) -> list[tuple[SourceFile
     return runs
 
 
-def _decode_positions(packed: bytes) -> list[Position]:
+def _is_sound(packed: bytes) -> bool:
+    return packed[-1] < 128 and _TOO_LONG.search(packed) is None
+
+
+def _decode_positions(line: int, packed: bytes) -> list[Position]:
     words = decode_words(packed)
     found: list[Position] = []
-    line = 0
     for at in range(0, len(words), _FIELDS):
         line += unzigzag(words[at])
         # A forged difference must not make lines that no file has.

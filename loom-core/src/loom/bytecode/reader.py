@@ -15,7 +15,7 @@ from loom.bytecode.failures import Damage
 from loom.bytecode.forms import DeclaredOp, read_form
 from loom.bytecode.index import SymbolEntry, read_index
 from loom.bytecode.types import read_structure
-from loom.bytecode.varint import decode_words
+from loom.bytecode.varint import decode_words, leading_word
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import LoomError, did_you_mean, fail
@@ -42,7 +42,8 @@ class BytecodeFile:
         self._types = self._read_types()
         self._ops = self._read_ops()
         self._declarations: dict[int, DeclaredOp] = {}
-        self._form_words, self._form_starts = _table(container.section(c.FORMS), "forms")
+        words, self._form_starts = _table(container.section(c.FORMS), "forms")
+        self._form_cursor = self._cursor(words)
         self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
         self.name, self.header, self.aliases = self._read_head()
         sizes = [end - start for start, end in (container.ranges[k] for k in (c.BODIES, c.LOCATIONS))]
@@ -83,11 +84,8 @@ class BytecodeFile:
         :class:`~loom.ir.diagnostics.LoomError` when the body is damaged or has operations that nothing declares.
         """
         entry = self.symbols()[symbol] if isinstance(symbol, str) else symbol
-        try:
-            with deep_recursion():
-                return self._decode(entry)
-        except Damage as damage:
-            raise damage.located(self.filename, entry.name) from None
+        with deep_recursion():
+            return self._decode(entry)
 
     def module(self) -> Module:
         """Decode everything. The result is not verified."""
@@ -98,8 +96,9 @@ class BytecodeFile:
         was_enabled = gc.isenabled()
         gc.disable()
         try:
-            for entry in self.entries:
-                module.body.append(self.materialize(entry))
+            with deep_recursion():
+                for entry in self.entries:
+                    module.body.append(self._decode(entry))
         finally:
             if was_enabled:
                 gc.enable()
@@ -157,27 +156,31 @@ class BytecodeFile:
 
     def _decode(self, entry: SymbolEntry) -> Op:
         self.decoded += 1
-        words = decode_words(self._piece(c.BODIES, entry.body))
-        reader = BodyReader(words, self._strings, self._types, self._forms, self._form)
-        record = self._piece(c.LOCATIONS, entry.locations) if self._container.locations else None
-        op = reader.read(record, self._sources)
+        try:
+            words = decode_words(self._piece(c.BODIES, entry.body))
+            reader = BodyReader(words, self._strings, self._types, self._forms, self._form)
+            record = self._piece(c.LOCATIONS, entry.locations) if self._container.locations else None
+            op = reader.read(record, self._sources)
+        except Damage as damage:
+            raise damage.located(self.filename, entry.name) from None
         index = op.spec.symbol_attribute
         if op.name != entry.op_name or (op.attributes[index] if index is not None else None) != entry.name:
-            raise Damage(
-                "BYTECODE/016", f"it defines something else: '{op.name}'", offset=entry.body[0], failure_code="identity"
+            raise Damage("BYTECODE/016", f"it is '{op.name}'", offset=entry.body[0], failure_code="identity").located(
+                self.filename, entry.name
             )
         return op
 
     def _form(self, number: int) -> Form:
         """Decode a form on first use. Raises ``IndexError`` for a number beyond the table."""
-        start, end = self._form_starts[number], self._form_starts[number + 1]
-        cursor = self._cursor(self._form_words[start:end])
+        end = self._form_starts[number + 1]
+        cursor = self._form_cursor
+        cursor.at = self._form_starts[number]
         try:
             declared = self._declared(cursor.word())
             form = read_form(declared, cursor)
         except (IndexError, OverflowError):
             raise _short_record("forms") from None
-        if cursor.at != len(cursor.words):
+        if cursor.at != end:
             raise _record("forms", number, "length")
         self._forms[number] = form
         return form
@@ -221,8 +224,8 @@ def read_module(data: bytes, filename: str = "<bytecode>") -> Module:
 
 def _read_strings(section: bytes) -> list[str | None]:
     """The strings from 1 on."""
-    count, at = _leading_word(section, 0)
-    size, at = _leading_word(section, at)
+    count, at = leading_word(section, 0)
+    size, at = leading_word(section, at)
     lengths = decode_words(section[at : at + size])
     try:
         text = section[at + size :].decode("utf-8", "surrogatepass")
@@ -241,14 +244,6 @@ def _read_strings(section: bytes) -> list[str | None]:
         raise _record("strings", count, "length")
     ends = list(accumulate(lengths, initial=0))
     return [None, *[text[start:end] for start, end in pairwise(ends)]]
-
-
-def _leading_word(data: bytes, at: int) -> tuple[int, int]:
-    """One integer in front of other data, and the position behind it."""
-    end = at
-    while data[end] > 127:
-        end += 1
-    return decode_words(data[at : end + 1])[0], end + 1
 
 
 def _table(section: bytes, name: str) -> tuple[list[int], list[int]]:

@@ -1,7 +1,8 @@
-"""Types as words: an index of the type table, or the structure in place when the type names values.
+"""Types as words: the number of an entry of the type table, or of a type that names values of the same body.
 
-An entry of the table, and a type in place, is a kind followed by its parts. Types inside a type are written like
-any other; those of a table entry stand before it in the table.
+An odd word is an entry of the file's table, an even one a type that occurred before in the body; 0 announces a new
+one of the latter. Its structure, like an entry of the table, is a kind followed by its parts. Types inside a type are
+written like any other; those of a table entry stand before it in the table.
 """
 
 from __future__ import annotations
@@ -43,23 +44,26 @@ def names_values(type_: t.Type) -> bool:
 
 def write_type(sink: Sink, type_: t.Type) -> None:
     """Write a reference to a type, entering a static one into the table."""
-    number = sink.types.get(type_)
+    words = sink.words
+    if not names_values(type_):
+        words.append(_enter(sink, type_) << 1 | 1)
+        return
+    number = sink.local_types.get(type_)
     if number is not None:
-        sink.words.append(number)
-    elif names_values(type_):
-        sink.words.append(0)
-        write_structure(sink, type_)
+        words.append(number << 1)
     else:
-        for part in _parts(type_):
-            _enter(sink, part)
-        sink.words.append(_enter(sink, type_))
+        words.append(0)
+        write_structure(sink, type_)
+        sink.local_types[type_] = len(sink.local_types) + 1
 
 
 def _enter(sink: Sink, type_: t.Type) -> int:
-    if type_ not in sink.types:
+    number = sink.types.get(type_)
+    if number is None:
         for part in _parts(type_):
             _enter(sink, part)
-    return sink.types.setdefault(type_, len(sink.types) + 1)
+        number = sink.types[type_] = len(sink.types) + 1
+    return number
 
 
 def _parts(type_: t.Type) -> tuple[t.Type, ...]:
@@ -151,10 +155,13 @@ def _write_encoding_slot(sink: Sink, type_: t.ShapedType) -> None:
 
 def read_type(cursor: Cursor, depth: int = 0) -> t.Type:
     """Read a reference to a type."""
-    number = cursor.word()
-    if number == 0:
-        return read_structure(cursor, depth + 1)
-    types = cursor.types
+    word = cursor.word()
+    if word == 0:
+        new = read_structure(cursor, depth + 1)
+        cursor.local_types.append(new)
+        return new
+    types = cursor.types if word & 1 else cursor.local_types
+    number = word >> 1
     found = types[number] if number < len(types) else None
     if found is None:
         raise Damage(

@@ -80,3 +80,13 @@ def zigzag(value: int) -> int:
 def unzigzag(word: int) -> int:
     """The inverse of :func:`zigzag`."""
     return word >> 1 if not word & 1 else ~(word >> 1)
+
+
+def leading_word(data: bytes, at: int) -> tuple[int, int]:
+    """One integer in front of other data, and the position behind it. Raises :class:`Damage`."""
+    end = at
+    while data[end : end + 1] > b"\x7f":
+        end += 1
+    if end == len(data):
+        raise Damage("BYTECODE/008", "cut off", offset=at, failure_code="cut_off")
+    return (data[at] if end == at else _decode_long(data[at : end + 1])), end + 1

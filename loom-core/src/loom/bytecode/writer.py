@@ -155,6 +155,7 @@ class _Writer:
         words.append(len(op.results))
         for result in op.results:
             if type_names_values(result.type):
+                # Its place in the body has the type.
                 words.append(0)
             else:
                 write_type(sink, result.type)
