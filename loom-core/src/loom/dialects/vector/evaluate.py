@@ -10,6 +10,7 @@ from loom.dialects.vector import (  # noqa: F401
     evaluate_combine,
     evaluate_construct,
     evaluate_lanewise,
+    evaluate_matrix,
     evaluate_memory,
     evaluate_movement,
     evaluate_tables,
