@@ -19,7 +19,7 @@ ARGUMENT_HELP = """\
   zeros:TYPE:SHAPE    a buffer of zeros, as in zeros:f32:1000 or zeros:i32:64x64
   TYPE:NUMBER         a number; TYPE is i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32 or f64; integers may be
                       written in hexadecimal (0x...), floats as inf, nan or in hexadecimal (0x1.8p3) too
-  null                a null pointer
+  null                a null pointer; also for an argument that is dynamic LDS
 """
 
 _INTEGER_BITS: Mapping[str, int] = MappingProxyType(

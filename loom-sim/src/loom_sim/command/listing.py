@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def kernels(args: argparse.Namespace) -> int:
     """List the kernels."""
     code, processor = open_code_object(args.input)
-    described = [_describe(kernel, processor) for kernel in code.kernels.values()]
+    ordered = sorted(code.kernels.values(), key=lambda kernel: kernel.entry_address)
+    described = [_describe(kernel, processor) for kernel in ordered]
     if args.json:
         document = {"schema": "loom.sim.kernels.v0", "processor": processor.name, "kernels": described}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
