@@ -261,7 +261,7 @@ class _Emitter:
                 if isinstance(item, Instruction):
                     units |= {self._assign[v] for v in item.results if registers[v.reg_class].bank == GPR_BANK}
                 elif isinstance(item, Move) and registers[item.reg_class].bank == GPR_BANK:
-                    units.add(item.dst_unit)
+                    units.update(range(item.dst_unit, item.dst_unit + item.units))
                 elif isinstance(item, Swap):
                     units |= {item.first_unit, item.second_unit}
         return units
@@ -450,7 +450,9 @@ class _Emitter:
         else:
             narrow = width == "d" and WIDTH_OF_CLASS[move.src_class] == "d"
             mnemonic = "mov.gpr32" if narrow else "mov"
-        self._asm.emit(self._table[mnemonic], [move.dst_unit], [move.src_unit])
+        # Moves between neighbouring registers come as one; none of them overwrites a source of another.
+        for number in range(move.units):
+            self._asm.emit(self._table[mnemonic], [move.dst_unit + number], [move.src_unit + number])
 
     def _slot(self, item: Instruction) -> None:
         saving = item.kind is Kind.SPILL
