@@ -118,6 +118,6 @@ def test_the_architecture_names_files_that_exist(root: Path) -> None:
               root / "loom-core/src/loom/link", root / "loom-core/src/loom/plugins", root / "loom-core/src/loom/dialects/scalar"]  # fmt: skip
     text = (root / "docs/architecture.md").read_text()
     spans = re.findall(r"`([\w./-]+)`", text)
-    paths = [s for s in spans if s.endswith(".py") or s.startswith("loom-") and "/" in s]
+    paths = [s for s in spans if s.endswith(".py") or (s.startswith("loom-") and "/" in s)]
     assert len(paths) > 40
     assert [p for p in paths if not any((place / p).exists() for place in places)] == []
