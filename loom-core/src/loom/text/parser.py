@@ -437,6 +437,8 @@ class Parser:
             if head == "}":
                 break
             if head == END:
+                if self.diagnostics and self.diagnostics[-1].params.get("actual_token") == "end of file":
+                    raise ParseFailure  # the innermost open region has said it for all around it
                 self.fail("PARSE/003", "expected '}' before the end of the file", self.i,
                           actual_token="end of file", expected="'}'")  # fmt: skip
             block = self._label(region, block)
