@@ -7,7 +7,8 @@ chosen with the mask while all lanes of the join are active, so they are right w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 from loom.ir.core import Block, Op, Region, Value
@@ -38,6 +39,16 @@ def _yielded(s: Selector, region: Region) -> list[Selected]:
     end = s.block(region.entry)
     assert end is not None
     return [s.get(v) for v in end.operands]
+
+
+@contextmanager
+def _some_lanes(s: Selector) -> Iterator[None]:
+    """Code that only some lanes of the wave execute."""
+    s.divergent += 1
+    try:
+        yield
+    finally:
+        s.divergent -= 1
 
 
 def _start(s: Selector, block: Block) -> None:
@@ -130,7 +141,8 @@ def _divergent_plain(s: Selector, condition: Mask, arms: list[Arm]) -> list[Sele
     builder.cond_branch(active, then, join)
     s.emit.enter_scope(False, entry)
     _start(s, then)
-    arms[0]()
+    with _some_lanes(s):
+        arms[0]()
     builder.branch(join)
     s.emit.leave_scope()
     _start(s, join)
@@ -140,7 +152,8 @@ def _divergent_plain(s: Selector, condition: Mask, arms: list[Arm]) -> list[Sele
         builder.cond_branch(active, other, last)
         s.emit.enter_scope(False, join)
         _start(s, other)
-        arms[1]()
+        with _some_lanes(s):
+            arms[1]()
         builder.branch(last)
         s.emit.leave_scope()
         _start(s, last)
@@ -159,7 +172,8 @@ def _divergent_merge(s: Selector, op: Op, condition: Mask, arms: list[Arm], resu
     builder.cond_branch(active, then, skip)
     emit.enter_scope(False, entry)
     _start(s, then)
-    first = arms[0]()
+    with _some_lanes(s):
+        first = arms[0]()
     then_end = builder.block
     emit.leave_scope()
 
@@ -171,7 +185,8 @@ def _divergent_merge(s: Selector, op: Op, condition: Mask, arms: list[Arm], resu
     builder.cond_branch(other_active, other, none)
     emit.enter_scope(False, middle)
     _start(s, other)
-    second = arms[1]()
+    with _some_lanes(s):
+        second = arms[1]()
     other_end = builder.block
     emit.leave_scope()
 
@@ -457,7 +472,8 @@ def _lane_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
     rest = list(kept)
     for value, shape in zip(carried, shapes, strict=True):
         s.set(value, rebuild(s, shape, rest))
-    yielded = _yielded(s, op.body)
+    with _some_lanes(s):
+        yielded = _yielded(s, op.body)
     following = [r for value, shape in zip(yielded, shapes, strict=True) for r in registers_of(s, value, shape)]
     following = [_keep_inactive(s, old, new) for old, new in zip(kept, following, strict=True)]
     advanced = [emit.register(w, scalar_counter) for w in _advance(s, counter, step)]
@@ -500,7 +516,8 @@ def _while(s: Selector, op: Any) -> None:
     old = list(registers)
     for value, shape in zip(header_args, shapes, strict=True):
         s.set(value, rebuild(s, shape, registers))
-    end = s.block(op.before.entry)
+    with _some_lanes(s) if divergent else nullcontext():
+        end = s.block(op.before.entry)
     assert end is not None
     condition = s.condition(end.operands[0])
     forwarded = [s.get(v) for v in end.operands[1:]]
@@ -513,7 +530,8 @@ def _while(s: Selector, op: Any) -> None:
     _start(s, body)
     for value, selected in zip(op.after.entry.args, forwarded, strict=True):
         s.set(value, selected)
-    yielded = _yielded(s, op.after)
+    with _some_lanes(s) if divergent else nullcontext():
+        yielded = _yielded(s, op.after)
     following = [r for value, shape in zip(yielded, shapes, strict=True) for r in registers_of(s, value, shape)]
     if divergent:
         following = [_keep_inactive(s, a, b) for a, b in zip(old, following, strict=True)]

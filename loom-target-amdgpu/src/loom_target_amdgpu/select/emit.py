@@ -73,12 +73,16 @@ def variants(descriptor_set: DescriptorSet) -> Mapping[str, tuple[Variant, ...]]
 
 
 class Emit:
-    """The packet level of selection for one kernel body."""
+    """The packet level of selection for one kernel body.
+
+    While ``pinned`` is set nothing is shared or moved: lanes are active that are not active elsewhere.
+    """
 
     def __init__(self, descriptor_set: DescriptorSet, region: Region, constant_bus: int) -> None:
         self.builder = LowBuilder(descriptor_set, region)
         self.set = descriptor_set
         self.memory: dict[Op, MemoryAccess] = {}
+        self.pinned = False
         self._variants = variants(descriptor_set)
         self._bus = constant_bus
         self._scopes = [Scope(False)]
@@ -204,7 +208,7 @@ class Emit:
         self, descriptor: Descriptor, values: list[Value], table: dict[str, object], name: str | None, access: MemoryAccess | None
     ) -> list[Value]:
         immediates = {i.name: table[i.name] for i in descriptor.immediates if i.name in table and table[i.name] != i.default}
-        movable = _movable(descriptor)
+        movable = not self.pinned and _movable(descriptor)
         key: object = None
         if movable:
             key = (descriptor.mnemonic, tuple(map(id, values)), tuple(sorted(immediates.items())))
@@ -245,7 +249,7 @@ class Emit:
                 descriptor, given, table = self._with_immediates(descriptor, given, {1}, table)
             parts.append((descriptor, self._legalize(descriptor, given), table))
         key = ("chain", low, high, *((tuple(map(id, values)), tuple(table.items())) for _, values, table in parts))
-        for scope in reversed(self._scopes):
+        for scope in () if self.pinned else reversed(self._scopes):
             known = scope.table.get(key)
             if known is not None:
                 return known[0], known[1]
@@ -253,12 +257,14 @@ class Emit:
         for descriptor, values, table in parts:
             ops.append(make_packet(descriptor, values, table, [RegType(SGPR, 1)], self.loc))
         every = [value for _, values, _ in parts for value in values]
-        level = self._place(ops[0], every)
-        assert self._place(ops[1], every) == level
+        place = (lambda op, values: self._append(op)) if self.pinned else self._place
+        level = place(ops[0], every)
+        assert place(ops[1], every) == level
         results = [op.result for op in ops]
         for result in results:
             self._levels[result] = level
-        self._scopes[level].table[key] = results
+        if not self.pinned:
+            self._scopes[level].table[key] = results
         return results[0], results[1]
 
     def _append(self, op: Op) -> int:
@@ -299,7 +305,7 @@ class Emit:
         return self._structural(("concat", *map(id, parts)), list(parts), lambda: self.builder.concat(*parts, name=name))
 
     def _structural(self, key: object, values: list[Value], make: object) -> Value:
-        for scope in reversed(self._scopes):
+        for scope in () if self.pinned else reversed(self._scopes):
             known = scope.table.get(key)
             if known is not None:
                 return known[0]
@@ -307,6 +313,8 @@ class Emit:
         result: Value = make()
         op = result.defining_op
         assert op is not None
+        if self.pinned:
+            return self.define(result)
         op.detach()
         level = self._place(op, values)
         self._levels[result] = level

@@ -14,11 +14,17 @@ from loom_target_amdgpu.select.values import Number, Word, constant
 # Op -> coordinates it reads, and whether it reads the dispatch packet: always, or only for dynamic sizes.
 COORDINATES_OF: Final[dict[str, tuple[str, ...]]] = {
     "kernel.workgroup.id": ("workgroup",), "kernel.workitem.id": ("workitem",),
-    "kernel.workitem.dispatch.id": ("workgroup", "workitem"), "kernel.subgroup.id": ("flat",),
+    "kernel.workitem.dispatch.id": ("workgroup", "workitem"),
+    **dict.fromkeys((
+        "kernel.subgroup.id", "kernel.workgroup.reduce", "kernel.workgroup.scan", "kernel.workgroup.vote.any",
+        "kernel.workgroup.vote.all", "kernel.workgroup.vote.count",
+    ), ("flat",)),
 }  # fmt: skip
 PACKET_OPS: Final = {
     "kernel.workgroup.count": "always", "kernel.workgroup.size": "dynamic", "kernel.workitem.dispatch.id": "dynamic",
-    "kernel.subgroup.id": "dynamic", "kernel.subgroup.count": "dynamic",
+    "kernel.subgroup.id": "dynamic", "kernel.subgroup.count": "dynamic", "kernel.workgroup.reduce": "dynamic",
+    "kernel.workgroup.scan": "dynamic", "kernel.workgroup.vote.any": "dynamic", "kernel.workgroup.vote.all": "dynamic",
+    "kernel.workgroup.vote.count": "dynamic",
 }  # fmt: skip
 _AXES: Final = "xyz"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from loom.facts.integers import IntegerFacts, exactly, mul
+from loom.facts.integers import IntegerFacts, mul
 from loom.ir.core import Op, Value
 from loom.ir.types import ShapedType
 from loom.text.directives import index_entries
 from loom_target_amdgpu.select.linear import times
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import MASK32, Layout, Linear, Number, Stride
+from loom_target_amdgpu.select.values import MASK32, Layout, Linear, Number, Stride, as_stride
 
 Factor = int | Value
 AxisStride = int | Stride | tuple[Factor, ...]
@@ -119,19 +119,12 @@ def choose_layout(s: Selector, op: Op, condition: Any, a: Layout, b: Layout) -> 
         if isinstance(x, int) and x == y:
             found.append(x)
             continue
-        left, right = _as_stride(x), _as_stride(y)
+        left, right = as_stride(x), as_stride(y)
         count = max(len(left.number.words), len(right.number.words))
         words = [n.words if len(n.words) == count else s.extend(n) for n in (left.number, right.number)]
         facts: IntegerFacts = left.facts.join(right.facts)
         found.append(Stride(Number(pick(s, condition, words[0], words[1]), count == 2), facts))
     return Layout(tuple(found))
-
-
-def _as_stride(stride: int | Stride) -> Stride:
-    if isinstance(stride, Stride):
-        return stride
-    words = (stride,) if 0 <= stride <= MASK32 else (stride & MASK32, stride >> 32 & MASK32)
-    return Stride(Number(words, len(words) == 2), exactly(stride))
 
 
 RULES: Final[dict[str, Rule]] = {"encoding.layout.dense": _dense_layout, "encoding.layout.strided": _strided}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
@@ -14,15 +15,18 @@ from loom_target_amdgpu.select.values import (
     S1,
     S2,
     V1,
+    Layout,
     Linear,
     Mask,
     Number,
     Root,
     ScalarTest,
     Selected,
+    Stride,
     Vector,
     View,
     Word,
+    as_stride,
 )
 
 if TYPE_CHECKING:
@@ -34,7 +38,8 @@ class Shape:
     """How a value travels: registers of the given types, and how to put them together again.
 
     ``kind`` is ``number``, ``test`` (a uniform 0 or 1), ``mask``, ``fixed`` (nothing travels: the value itself is
-    known), ``vector`` with one shape per element, or ``view``: the byte position in ``root``.
+    known), ``vector`` with one shape per element, ``view``: the byte position in ``root``, or
+    ``layout``: one shape per stride that differs.
     """
 
     kind: str
@@ -44,6 +49,7 @@ class Shape:
     parts: tuple[Shape, ...] = ()
     root: Root | None = None
     view_type: ShapedType | None = None
+    facts: IntegerFacts | None = None
 
 
 def shape_for(
@@ -72,6 +78,8 @@ def shape_for(
         return Shape("vector", parts=tuple(_element_shape(candidates, i, divergent) for i in range(len(first.elements))))
     if isinstance(first, Root | View) and fixed_candidates and all(_same_memory(first, c) for c in candidates):
         return Shape("fixed", value=first)
+    if isinstance(first, Layout) and fixed_candidates:
+        return _layout_shape(s, candidates, divergent, op)
     if isinstance(first, View):
         found = _view_shape(s, candidates, divergent)
         if found is not None:
@@ -93,6 +101,25 @@ def _same_memory(a: Selected, b: Selected) -> bool:
     if isinstance(a, Root):
         return a is b
     return isinstance(a, View) and isinstance(b, View) and a.root is b.root and a.offset == b.offset
+
+
+def _layout_shape(s: Selector, candidates: Sequence[Selected], divergent: bool, op: Op) -> Shape:
+    layouts = [c.strides for c in candidates if isinstance(c, Layout)]
+    if any(strides is None or len(strides) != len(layouts[0] or ()) for strides in layouts):
+        raise s.unsupported(op, f"a choice between these layouts is not supported on {s.processor.name}")
+    parts = []
+    for column in zip(*(strides for strides in layouts if strides is not None), strict=True):
+        if all(isinstance(stride, int) and stride == column[0] for stride in column):
+            parts.append(Shape("fixed", value=Layout((column[0],))))
+            continue
+        strides = [as_stride(stride) for stride in column]
+        facts = strides[0].facts
+        for stride in strides[1:]:
+            facts = facts.join(stride.facts)
+        count, signed = s.shape_of(facts)
+        scalar = not divergent and all(stride.number.scalar for stride in strides)
+        parts.append(Shape("number", ((S1 if scalar else V1),) * count, signed, facts=facts))
+    return Shape("layout", parts=tuple(parts))
 
 
 def _view_shape(s: Selector, candidates: Sequence[Selected], divergent: bool) -> Shape | None:
@@ -133,6 +160,10 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
     if shape.kind == "vector":
         assert isinstance(selected, Vector)
         return [r for e, part in zip(selected.elements, shape.parts, strict=True) for r in registers_of(s, e, part)]
+    if shape.kind == "layout":
+        assert isinstance(selected, Layout) and selected.strides is not None
+        pairs = zip(selected.strides, shape.parts, strict=True)
+        return [r for stride, part in pairs if part.kind == "number" for r in registers_of(s, as_stride(stride).number, part)]
     if shape.kind == "view":
         assert isinstance(selected, View)
         return _view_registers(s, selected, shape)
@@ -151,6 +182,14 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
     return [s.emit.register(word, True)]
 
 
+def _stride(s: Selector, part: Shape, registers: list[Value]) -> int | Stride:
+    if isinstance(part.value, Layout) and part.value.strides is not None:
+        return part.value.strides[0]
+    number = rebuild(s, part, registers)
+    assert isinstance(number, Number) and part.facts is not None
+    return Stride(number, part.facts)
+
+
 def rebuild(s: Selector, shape: Shape, registers: list[Value]) -> Selected:
     """A value from its registers, which are taken off the front of the list."""
     if shape.kind == "fixed":
@@ -158,6 +197,8 @@ def rebuild(s: Selector, shape: Shape, registers: list[Value]) -> Selected:
         return shape.value
     if shape.kind == "vector":
         return Vector(tuple(rebuild(s, part, registers) for part in shape.parts))  # type: ignore[misc]  # parts are elements
+    if shape.kind == "layout":
+        return Layout(tuple(_stride(s, part, registers) for part in shape.parts))
     taken = [registers.pop(0) for _ in shape.types]
     if shape.kind == "view":
         assert shape.root is not None and shape.view_type is not None

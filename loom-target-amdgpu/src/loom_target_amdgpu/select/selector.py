@@ -40,7 +40,7 @@ Rule = Callable[["Selector", Op], None]
 UNSIGNED32: Final = (0, (1 << 32) - 1)
 SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
 _MODULES: Final = ("scalar", "scalar_float", "index", "control", "layouts", "memory", "atomics", "kernel", "invoke", "vector_lanes",
-                    "vector_memory", "vector_reduce")
+                    "vector_memory", "vector_reduce", "collectives")
 _AXES: Final = "xyz"
 
 
@@ -75,6 +75,7 @@ class Selector:
         self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
         self.written: set[str] = set()
         self.disjoint: set[str] = set()
+        self.divergent = 0
         self.storage = {"workgroup": 0, "private": 0}
         self._values: dict[Value, Selected] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}

@@ -7,7 +7,7 @@ from typing import Final
 
 import attrs
 
-from loom.facts.integers import IntegerFacts
+from loom.facts.integers import IntegerFacts, exactly
 from loom.ir.core import Value
 from loom.ir.types import RegType, ShapedType
 
@@ -158,3 +158,11 @@ def constant(value: int, words: int = 1, signed: bool = False) -> Number:
 def pair(values: Sequence[Word], signed: bool = False) -> Number:
     """A number of the given words."""
     return Number(tuple(values), signed)
+
+
+def as_stride(stride: int | Stride) -> Stride:
+    """A stride with registers or constant words."""
+    if isinstance(stride, Stride):
+        return stride
+    words = (stride,) if 0 <= stride <= MASK32 else (stride & MASK32, stride >> 32 & MASK32)
+    return Stride(Number(words, len(words) == 2), exactly(stride))

@@ -1,0 +1,554 @@
+"""Selection of subgroup and workgroup collectives.
+
+Where control flow is uniform, lanes exchange values pairwise (``ds_bpermute``) in a logarithmic number of steps; lanes
+that a last, partial wave does not have take part with the identity of the operation. Under a divergent condition
+only the active lanes may be touched: there a scalar loop visits them one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from loom.dialects.low import ops as low
+from loom.ir.attributes import Dictionary
+from loom.ir.core import Op, Value
+from loom.ir.types import I1, RegType, ScalarType, ShapedType, StorageType
+from loom_target_amdgpu.select.compare import compare_words
+from loom_target_amdgpu.select.kernel import flat_id, lane_id
+from loom_target_amdgpu.select.scalar import combine as combine_conditions
+from loom_target_amdgpu.select.scalar import float_bits
+from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.values import MASK32, V1, Condition, Number, ScalarTest, Vector, Word
+from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, element_type, elements
+
+Words = tuple[Word, ...]
+Combiner = Callable[[Words, Words], Words]
+_FLOAT_IDENTITY: Final = {
+    "addf": 0.0, "mulf": 1.0, "minimumf": float("inf"), "minnumf": float("inf"), "maximumf": float("-inf"), "maxnumf": float("-inf"),
+}
+
+
+def identity(kind: str, type_: ScalarType) -> Words:
+    """The neutral element of a combining kind."""
+    bits = type_.width
+    if kind in _FLOAT_IDENTITY:
+        pattern = float_bits(_FLOAT_IDENTITY[kind], type_)
+    else:
+        ones = (1 << bits) - 1
+        pattern = {
+            "addi": 0, "muli": 1, "minsi": ones >> 1, "maxsi": 1 << (bits - 1), "minui": ones, "maxui": 0, "andi": ones, "ori": 0,
+            "xori": 0,
+        }[kind]  # fmt: skip
+    return (pattern,) if bits < 64 else (pattern & MASK32, pattern >> 32)
+
+
+def combiner(s: Selector, kind: str, type_: ScalarType) -> Combiner:
+    """The combining operation on words."""
+
+    def apply(a: Words, b: Words) -> Words:
+        found = apply_scalar(s, kind, [(_element(s, a, type_), type_), (_element(s, b, type_), type_)], type_)
+        return _words(s, found)
+
+    return apply
+
+
+def _element(s: Selector, words: Words, type_: ScalarType) -> Element:
+    if type_ is I1:
+        return compare_words(s, "ne", (s.arith.binary("and", words[0], 1),), (0,))
+    return Number(words)
+
+
+def _words(s: Selector, element: Element) -> Words:
+    return element.words if isinstance(element, Number) else (s.condition_word(element),)
+
+
+# -- who takes part --------------------------------------------------------------------------------------------------
+
+
+def full_waves(s: Selector) -> bool:
+    """Whether every wave has all its lanes."""
+    total = 1
+    for axis in "xyz":
+        size = s.static_size(axis)
+        if size is None:
+            return False
+        total *= size
+    return total % s.wave == 0
+
+
+@contextmanager
+def everyone(s: Selector, values: list[Words], neutral: Words) -> Iterator[list[Words]]:
+    """All lanes of the wave run the block; lanes that do not exist carry the neutral value.
+
+    Nothing inside is shared with code outside, where those lanes compute nothing.
+    """
+    if full_waves(s):
+        yield values
+        return
+    emit = s.emit
+    saved = emit.op("s_mov_b64_exec_read")
+    emit.packet("s_mov_b64_exec_full")
+    emit.pinned = True
+    filled = [
+        tuple(emit.op("v_cndmask_b32", n, emit.register(w, False), saved) for w, n in zip(words, neutral, strict=True))
+        for words in values
+    ]
+    yield filled
+    emit.pinned = False
+    emit.packet("s_mov_b64_exec", saved)
+
+
+def _fetch(s: Selector, words: Words, lane: Word) -> Words:
+    """The words of another lane."""
+    address = s.emit.register(s.arith.binary("shl", lane, 2), False)
+    return tuple(s.emit.op("ds_bpermute_b32", address, s.emit.register(w, False)) for w in words)
+
+
+def _power(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def _cluster(s: Selector, op: Any) -> tuple[int, int]:
+    size = getattr(op, "cluster_size", None) or s.wave
+    stride = getattr(op, "cluster_stride", None) or 1
+    return min(size, s.wave), stride
+
+
+# -- reduce and scan -------------------------------------------------------------------------------------------------
+
+
+def _payload(s: Selector, value: Value) -> tuple[list[Words], ScalarType]:
+    return [_words(s, e) for e in elements(s, value)], element_type(value)
+
+
+def _deliver(s: Selector, value: Value, found: list[Words], type_: ScalarType) -> None:
+    made = tuple(_element(s, words, type_) for words in found)
+    s.set(value, Vector(made) if isinstance(value.type, ShapedType) else made[0])
+
+
+def _subgroup_reduce(s: Selector, op: Any) -> None:
+    values, type_ = _payload(s, op.value)
+    kind = str(op.kind)
+    size, stride = _cluster(s, op)
+    apply = combiner(s, kind, type_)
+    neutral = identity(kind, type_)
+    if s.divergent or not (_power(size) and _power(stride)):
+        found = [_serial(s, words, neutral, apply, lambda i: _same_cluster(s, i, size, stride)) for words in values]
+    else:
+        with everyone(s, values, neutral) as filled:
+            found = [_butterfly(s, words, apply, size, stride) for words in filled]
+    _deliver(s, op.result, found, type_)
+
+
+def _butterfly(s: Selector, words: Words, apply: Combiner, size: int, stride: int) -> Words:
+    lane = lane_id(s)
+    step = stride
+    while step < size * stride:
+        words = apply(words, _fetch(s, words, s.arith.binary("xor", lane, step)))
+        step *= 2
+    return words
+
+
+def _same_cluster(s: Selector, other: Word, size: int, stride: int) -> Condition:
+    """Whether a lane belongs to this lane's cluster."""
+    if size * stride >= s.wave and stride == 1:
+        return True
+    lane = lane_id(s)
+    span = size * stride
+    return combine_conditions(
+        s, "and", compare_words(s, "eq", (_divide(s, lane, span),), (_divide(s, other, span),)),
+        compare_words(s, "eq", (_remainder(s, lane, stride),), (_remainder(s, other, stride),)),
+    )  # fmt: skip
+
+
+def _divide(s: Selector, word: Word, n: int) -> Word:
+    from loom_target_amdgpu.select.divide import divide32
+
+    return divide32(s, "divui", word, n)
+
+
+def _remainder(s: Selector, word: Word, n: int) -> Word:
+    from loom_target_amdgpu.select.divide import divide32
+
+    return 0 if n == 1 else divide32(s, "remui", word, n)
+
+
+def _subgroup_scan(s: Selector, op: Any) -> None:
+    values, type_ = _payload(s, op.value)
+    kind = str(op.kind)
+    size, stride = _cluster(s, op)
+    forward, inclusive = op.direction == "forward", op.mode == "inclusive"
+    found = _scan(s, values, combiner(s, kind, type_), identity(kind, type_), size, stride, forward, inclusive)
+    _deliver(s, op.result, found, type_)
+
+
+def _scan(
+    s: Selector, values: list[Words], apply: Combiner, neutral: Words, size: int, stride: int, forward: bool, inclusive: bool
+) -> list[Words]:
+    if s.divergent or not (_power(size) and _power(stride)):
+        order = "ule" if forward else "uge"
+        strict = {"ule": "ult", "uge": "ugt"}[order]
+
+        def takes_part(other: Word) -> Condition:
+            before = compare_words(s, order if inclusive else strict, (other,), (lane_id(s),))
+            return combine_conditions(s, "and", before, _same_cluster(s, other, size, stride))
+
+        return [_serial(s, words, neutral, apply, takes_part, not forward) for words in values]
+    with everyone(s, values, neutral) as filled:
+        found = [_shifted_sums(s, words, apply, neutral, size, stride, forward, inclusive) for words in filled]
+    return found
+
+
+def _shifted_sums(
+    s: Selector, words: Words, apply: Combiner, neutral: Words, size: int, stride: int, forward: bool, inclusive: bool
+) -> Words:
+    """Every lane adds the value 1, 2, 4, ... members before it, while there is one."""
+    lane = lane_id(s)
+    place = s.arith.binary("and", s.arith.binary("shru", lane, stride.bit_length() - 1), size - 1)
+    if not forward:
+        place = s.arith.sub(size - 1, place)
+
+    def before(source: Words, distance: int, otherwise: Words) -> Words:
+        offset = distance * stride
+        other = s.arith.sub(lane, offset) if forward else s.arith.binary("add", lane, offset)
+        fetched = _fetch(s, source, s.arith.binary("and", other, s.wave - 1))
+        exists = compare_words(s, "uge", (place,), (distance,))
+        assert not isinstance(exists, bool)
+        return tuple(s.arith.select(exists, f, o) for f, o in zip(fetched, otherwise, strict=True))
+
+    if not inclusive:
+        words = before(words, 1, neutral)
+    distance = 1
+    while distance < size:
+        earlier = before(words, distance, neutral)
+        exists = compare_words(s, "uge", (place,), (distance,))
+        assert not isinstance(exists, bool)
+        total = apply(earlier, words) if forward else apply(words, earlier)
+        words = tuple(s.arith.select(exists, t, w) for t, w in zip(total, words, strict=True))
+        distance *= 2
+    return words
+
+
+def _serial(
+    s: Selector, words: Words, start: Words, apply: Combiner, takes_part: Callable[[Word], Condition], backwards: bool = False
+) -> Words:
+    """Visit the active lanes in order; every lane combines the values of those that take part for it."""
+    emit, builder = s.emit, s.emit.builder
+    held = [emit.register(w, False) for w in words]
+    count = 1 if s.wave == 32 else 2
+    mask = emit.words(emit.op("s_mov_b64_exec_read"))[:count]
+    initial = [emit.register(w, False) for w in start]
+    head = builder.new_block([RegType("amdgpu.sgpr")] * count + [V1] * len(initial))
+    preheader = builder.block
+    builder.branch(head, [*mask, *initial])
+    emit.enter_scope(True, preheader)
+    builder.enter(head)
+    arguments = [emit.define(a) for a in head.args]
+    left, totals = arguments[:count], tuple(arguments[count:])
+    lane = _next_lane(s, left, backwards)
+    other = tuple(emit.op("v_readlane_b32", w, emit.register(lane, True)) for w in held)
+    part = takes_part(lane)
+    combined = apply(totals, other)
+    if isinstance(part, bool):
+        chosen = [emit.register(c if part else t, False) for c, t in zip(combined, totals, strict=True)]
+    else:
+        chosen = [emit.register(s.arith.select(part, c, t), False) for c, t in zip(combined, totals, strict=True)]
+    rest = _without(s, left, lane)
+    test = ScalarTest("s_cmp_lg_i32", rest[0], 0) if count == 1 else ScalarTest("s_cmp_lg_u64", emit.concat(*rest),
+                                                                                emit.constant(0, True, 2))  # fmt: skip
+    again, done = builder.new_block(), builder.new_block()
+    builder.cond_branch(s.arith.test(test), again, done)
+    builder.enter(again)
+    builder.branch(head, [*rest, *chosen])
+    emit.leave_scope()
+    builder.enter(done)
+    return tuple(emit.define(c) for c in chosen)
+
+
+def _next_lane(s: Selector, left: Sequence[Value], backwards: bool) -> Word:
+    """The lowest (or highest) lane of a mask that is not empty."""
+    from loom_target_amdgpu.select.scalar import count64
+
+    if len(left) == 2:
+        found = count64(s, "ctlzi" if backwards else "cttzi", (left[0], left[1]))
+        return s.arith.sub(63, found) if backwards else found
+    word = s.emit.op("s_flbit_i32_b32" if backwards else "s_ff1_i32_b32", left[0])
+    return s.arith.sub(31, word) if backwards else word
+
+
+def _without(s: Selector, left: Sequence[Value], lane: Word) -> list[Value]:
+    if len(left) == 1:
+        bit = s.arith.binary("shl", s.emit.register(1, True), lane)
+        return [s.emit.register(s.arith.binary("xor", left[0], bit), True)]
+    bit64 = s.arith.shift64("shl", (s.emit.register(1, True), s.emit.register(0, True)), lane)
+    return [s.emit.register(s.arith.binary("xor", a, b), True) for a, b in zip(left, bit64, strict=True)]
+
+
+# -- exchange --------------------------------------------------------------------------------------------------------
+
+
+def _shuffle(s: Selector, op: Any) -> None:
+    values, type_ = _payload(s, op.value)
+    lane = lane_id(s)
+    offset, width = s.number(op.offset).lo, s.number(op.width).lo
+    if op.mode == "xor":
+        source = s.arith.binary("xor", lane, offset)
+        valid = compare_words(s, "slt", (source,), (width,))
+    elif op.mode == "up":
+        source = s.arith.sub(lane, offset)
+        valid = compare_words(s, "sge", (lane,), (offset,))
+    elif op.mode == "down":
+        source = s.arith.binary("add", lane, offset)
+        valid = compare_words(s, "slt", (source,), (width,))
+    else:
+        source = offset
+        valid = compare_words(s, "ult", (source,), (width,))
+    inside = compare_words(s, "ult", (source,), (s.wave,))
+    valid = combine_conditions(s, "and", valid, inside)
+    if s.divergent or not full_waves(s):
+        valid = combine_conditions(s, "and", valid, _is_active(s, source))
+    wrapped = s.arith.binary("and", source, s.wave - 1)
+    found = [_fetch(s, words, wrapped) for words in values]
+    _deliver(s, op.result, found, type_)
+    s.set(op.valid, valid)
+
+
+def _is_active(s: Selector, lane: Word) -> Condition:
+    """Whether a lane (a different one for each lane) is active."""
+    active = s.emit.words(s.emit.op("s_mov_b64_exec_read"))
+    shift = s.emit.register(lane, False)
+    if s.wave == 32:
+        word = s.arith.binary("shru", active[0], s.arith.binary("and", shift, 31))
+    else:
+        word = s.arith.shift64("shru", (active[0], active[1]), s.arith.binary("and", shift, 63))[0]
+    return compare_words(s, "ne", (s.arith.binary("and", word, 1),), (0,))
+
+
+def _broadcast(s: Selector, op: Any) -> None:
+    values, type_ = _payload(s, op.value)
+    lane = s.emit.register(s.number(op.lane).lo, True)
+    found = [tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), lane) for w in words) for words in values]
+    _deliver(s, op.result, found, type_)
+
+
+def _broadcast_first(s: Selector, op: Any) -> None:
+    values, type_ = _payload(s, op.value)
+    found = [
+        tuple(w if isinstance(w, int) else s.emit.op("v_readfirstlane_b32", s.emit.to_vector(w)) for w in words)
+        for words in values
+    ]
+    _deliver(s, op.result, found, type_)
+
+
+# -- votes -----------------------------------------------------------------------------------------------------------
+
+
+def _ballot_words(s: Selector, condition: Condition) -> Words:
+    """The predicate of every active lane as a pair of words."""
+    mask = s.arith.mask(condition)
+    active = s.emit.packet("s_and_b64_exec", mask)[0]
+    lo, hi = s.emit.words(active)
+    return (lo, hi) if s.wave == 64 else (lo, 0)
+
+
+def _any(s: Selector, words: Words) -> ScalarTest:
+    word = s.arith.binary("or", words[0], words[1])
+    return ScalarTest("s_cmp_lg_i32", word, 0)
+
+
+def _vote_any(s: Selector, op: Any) -> None:
+    s.set(op.result, _any(s, _ballot_words(s, s.condition(op.predicate))))
+
+
+def _vote_all(s: Selector, op: Any) -> None:
+    words = _ballot_words(s, s.arith.negate(s.condition(op.predicate)))
+    s.set(op.result, s.arith.negate(_any(s, words)))
+
+
+def _set_mask(s: Selector, value: Value, words: Words) -> None:
+    assert isinstance(value.type, ScalarType)
+    s.set(value, Number(words[: 2 if value.type.width == 64 else 1]))
+
+
+def _ballot(s: Selector, op: Any) -> None:
+    _set_mask(s, op.result, _ballot_words(s, s.condition(op.predicate)))
+
+
+def _active_mask(s: Selector, op: Any) -> None:
+    _set_mask(s, op.result, _ballot_words(s, True))
+
+
+def _matching(s: Selector, value: Value) -> Words:
+    """Per lane, the active lanes whose value is the same."""
+    words = tuple(s.emit.register(w, False) for w in _words(s, elements(s, value)[0]))
+    type_ = element_type(value)
+    if type_.width < 32:
+        words = tuple(s.emit.register(s.arith.extend(w, type_.width, False), False) for w in words)
+    count = 1 if s.wave == 32 else 2
+
+    def add(totals: Words, other: Words) -> Words:
+        lane, theirs = other[0], other[1:]
+        same: Condition = True
+        for mine, their in zip(words, theirs, strict=True):
+            same = combine_conditions(s, "and", same, compare_words(s, "eq", (mine,), (their,)))
+        one = s.emit.register(1, True)
+        bits: Words
+        if count == 1:
+            bits = (s.arith.binary("shl", one, lane),)
+        else:
+            bits = s.arith.shift64("shl", (one, s.emit.register(0, True)), lane)
+        assert not isinstance(same, bool)
+        return tuple(s.arith.select(same, s.arith.binary("or", t, b), t) for t, b in zip(totals, bits, strict=True))
+
+    # The lane number travels with the value: reading it from the visited lane gives that lane.
+    found = _serial(s, (s.emit.register(lane_id(s), False), *words), (0,) * count, add, lambda lane: True)
+    return (found[0], found[1] if count == 2 else 0)
+
+
+def _match_any(s: Selector, op: Any) -> None:
+    _set_mask(s, op.result, _matching(s, op.value))
+
+
+def _match_all(s: Selector, op: Any) -> None:
+    words = _matching(s, op.value)
+    active = _ballot_words(s, True)
+    same: Condition = True
+    for mine, everyone_active in zip(words, active, strict=True):
+        if mine != 0 or everyone_active != 0:
+            same = combine_conditions(s, "and", same, compare_words(s, "eq", (mine,), (everyone_active,)))
+    _set_mask(s, op.mask, words)
+    all_agree = _ballot_words(s, s.arith.negate(same))
+    s.set(op.agree, s.arith.negate(_any(s, all_agree)))
+
+
+# -- workgroup -------------------------------------------------------------------------------------------------------
+
+
+def _waves(s: Selector, op: Op) -> int:
+    """Waves of the workgroup, at most."""
+    total = 1
+    for axis in "xyz":
+        size = s.static_size(axis)
+        if size is None:
+            return -(-s.generation.max_workgroup // s.wave)
+        total *= size
+    if total > s.generation.max_workgroup:
+        raise s.unsupported(op, f"a workgroup of {total} work-items is larger than {s.processor.name} allows")
+    return -(-total // s.wave)
+
+
+def _barrier(s: Selector) -> None:
+    if s.emit.has("s_barrier"):
+        s.emit.packet("s_barrier")
+    else:
+        s.emit.packet("s_barrier_signal_all")
+        s.emit.packet("s_barrier_wait_all")
+
+
+def _storage(s: Selector, size: int) -> int:
+    """Reserve workgroup storage; its byte offset."""
+    facts = Dictionary({"byte_alignment": 8, "byte_length": size})
+    s.emit.builder.add(low.StorageReserve([], [facts], [StorageType("workgroup")]))
+    offset = -(-s.storage["workgroup"] // 8) * 8
+    s.storage["workgroup"] = offset + size
+    return offset
+
+
+def _wave_number(s: Selector) -> Word:
+    word = s.arith.binary("shru", flat_id(s), s.wave.bit_length() - 1)
+    return word if isinstance(word, int) else s.emit.to_scalar(word)
+
+
+def _exchange_totals(s: Selector, op: Op, totals: Words, neutral: Words, waves: int) -> Words:
+    """Every wave's total in the lane of its number, in all waves; other lanes hold the neutral value."""
+    emit = s.emit
+    size = 4 * len(totals)
+    offset = _storage(s, waves * size)
+    suffix = "b32" if len(totals) == 1 else "b64"
+    number = _wave_number(s)
+    address = emit.register(s.arith.binary("mul", number, size), False)
+    emit.packet(f"ds_write_{suffix}", address, emit.tuple_of(totals, False), offset=offset)
+    _barrier(s)
+    lane = lane_id(s)
+    inside = compare_words(s, "ult", (lane,), (waves,))
+    clamped = s.arith.binary("minu", lane, waves - 1)
+    read = emit.packet(f"ds_read_{suffix}", emit.register(s.arith.binary("mul", clamped, size), False), offset=offset)[0]
+    # The storage may be written again, by the next round of a loop, only when all waves have read it.
+    _barrier(s)
+    if isinstance(inside, bool):
+        return emit.words(read)
+    return tuple(s.arith.select(inside, w, n) for w, n in zip(emit.words(read), neutral, strict=True))
+
+
+def _workgroup_total(s: Selector, op: Op, words: Words, kind: str, type_: ScalarType) -> Words:
+    apply, neutral = combiner(s, kind, type_), identity(kind, type_)
+    with everyone(s, [words], neutral) as filled:
+        total = _butterfly(s, filled[0], apply, s.wave, 1)
+    waves = _waves(s, op)
+    if waves == 1:
+        return total
+    with everyone(s, [_exchange_totals(s, op, total, neutral, waves)], neutral) as filled:
+        total = _butterfly(s, filled[0], apply, 1 << (waves - 1).bit_length(), 1)
+    # Lanes beyond the number of waves have combined neutral values only: the first lane has the total.
+    return tuple(w if isinstance(w, int) else s.emit.op("v_readfirstlane_b32", s.emit.to_vector(w)) for w in total)
+
+
+def _require_uniform(s: Selector, op: Op) -> None:
+    if s.divergent:
+        raise s.unsupported(op, f"'{op.name}' under a condition that differs between lanes is not supported")
+
+
+def _workgroup_reduce(s: Selector, op: Any) -> None:
+    _require_uniform(s, op)
+    values, type_ = _payload(s, op.value)
+    _deliver(s, op.result, [_workgroup_total(s, op, words, str(op.kind), type_) for words in values], type_)
+
+
+def _workgroup_scan(s: Selector, op: Any) -> None:
+    _require_uniform(s, op)
+    values, type_ = _payload(s, op.value)
+    kind = str(op.kind)
+    apply, neutral = combiner(s, kind, type_), identity(kind, type_)
+    forward, inclusive = op.direction == "forward", op.mode == "inclusive"
+    waves = _waves(s, op)
+    found = []
+    for words in values:
+        own = _scan(s, [words], apply, neutral, s.wave, 1, forward, inclusive)[0]
+        if waves > 1:
+            with everyone(s, [words], neutral) as filled:
+                total = _butterfly(s, filled[0], apply, s.wave, 1)
+            totals = _exchange_totals(s, op, total, neutral, waves)
+            earlier = _scan(s, [totals], apply, neutral, s.wave, 1, forward, False)[0]
+            number = s.emit.register(_wave_number(s), True)
+            mine = tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), number) for w in earlier)
+            own = apply(mine, own) if forward else apply(own, mine)
+        found.append(own)
+    _deliver(s, op.result, found, type_)
+
+
+def _workgroup_vote(s: Selector, op: Any) -> None:
+    _require_uniform(s, op)
+    from loom.ir.types import I32
+
+    word = s.condition_word(s.condition(op.predicate))
+    kind = {"any": "ori", "all": "andi", "count": "addi"}[op.name.rpartition(".")[2]]
+    if kind == "andi":
+        word = s.arith.sub(0, word)
+    total = _workgroup_total(s, op, (word,), kind, I32)
+    if kind == "addi":
+        _set_mask(s, op.result, (total[0], 0))
+    else:
+        s.set(op.result, compare_words(s, "ne", total, (0,)))
+
+
+RULES: Final[dict[str, Rule]] = {
+    "kernel.subgroup.reduce": _subgroup_reduce, "kernel.subgroup.scan": _subgroup_scan, "kernel.subgroup.shuffle": _shuffle,
+    "kernel.subgroup.broadcast": _broadcast, "kernel.subgroup.broadcast.first": _broadcast_first,
+    "kernel.subgroup.vote.any": _vote_any, "kernel.subgroup.vote.all": _vote_all, "kernel.subgroup.vote.ballot": _ballot,
+    "kernel.subgroup.active.mask": _active_mask, "kernel.subgroup.match.any": _match_any, "kernel.subgroup.match.all": _match_all,
+    "kernel.workgroup.reduce": _workgroup_reduce, "kernel.workgroup.scan": _workgroup_scan,
+    "kernel.workgroup.vote.any": _workgroup_vote, "kernel.workgroup.vote.all": _workgroup_vote,
+    "kernel.workgroup.vote.count": _workgroup_vote,
+}
