@@ -29,6 +29,10 @@ def run_graph(frame: Frame, body: Region, mask: Array | None) -> Results:
         at = min(waiting)
         lanes = waiting.pop(at)
         end = _run_block(frame, order[at], None if lanes.all() else lanes)
+        if frame.exited is not None:
+            lanes = lanes & ~frame.exited
+            if not lanes.any():
+                continue
         if not end.successors:
             values = returned(frame, end)
             if results is None:
@@ -43,8 +47,8 @@ def run_graph(frame: Frame, body: Region, mask: Array | None) -> Results:
         for block, taken in _targets(frame, end, lanes):
             index = position[block]
             waiting[index] = waiting[index] | taken if index in waiting else taken
-    assert results is not None
-    return results
+    # When every lane left the kernel early, none came to its end, which returns nothing.
+    return [] if results is None else results
 
 
 def _run_block(frame: Frame, block: Block, mask: Array | None) -> Op:
@@ -54,11 +58,18 @@ def _run_block(frame: Frame, block: Block, mask: Array | None) -> Op:
         return frame.run_block(block, None)
     env = frame.env
     frame.mask = mask
+    exited = frame.exited
     for rule, op in machine.program.rules_of(block):
         values = evaluate_with_poison(frame, rule, op, [env[v] for v in op.operands])
         frame.mask = mask
         for result, value in zip(op.results, values, strict=True):
             env[result] = frame.merge(op, result, mask, value, env[result]) if result in env else value
+        if frame.exited is not exited:
+            exited = frame.exited
+            assert exited is not None
+            mask = frame.mask = mask & ~exited
+            if not mask.any():
+                break
     assert block.last is not None
     return block.last
 

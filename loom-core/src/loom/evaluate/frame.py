@@ -21,14 +21,16 @@ if TYPE_CHECKING:
 
 class Frame:
     """``env`` maps SSA values to runtime values. ``mask`` (``bool[lanes]``) tells which lanes execute the current
-    operation; ``None`` means all. At least one lane is active whenever an operation runs."""
+    operation; ``None`` means all. At least one lane is active whenever an operation runs. ``exited`` are the lanes
+    that have left the kernel before its end (``None``: none has)."""
 
-    __slots__ = ("env", "machine", "mask")
+    __slots__ = ("env", "exited", "machine", "mask")
 
     def __init__(self, machine: Machine, mask: Array | None) -> None:
         self.machine = machine
         self.mask = mask
         self.env: dict[Value, RuntimeValue] = {}
+        self.exited: Array | None = None
 
     # -- lanes ---------------------------------------------------------------------------------------------
 
@@ -125,17 +127,27 @@ class Frame:
     # -- execution -----------------------------------------------------------------------------------------
 
     def run_block(self, block: Block, mask: Array | None) -> Op:
-        """Run a block with the given active lanes and return its terminator, which is not run."""
+        """Run a block with the given active lanes and return its terminator, which is not run.
+
+        The rest of the block is left out once all lanes have left the kernel.
+        """
         machine = self.machine
         self.mask = mask
         env = self.env
         poison = machine.program.has_poison
+        exited = self.exited
         for rule, op in machine.program.rules_of(block):
             operands = [env[v] for v in op.operands]
             results = evaluate_with_poison(self, rule, op, operands) if poison else rule(self, op, operands)
             self.mask = mask
             for result, value in zip(op.results, results, strict=True):
                 env[result] = value
+            if self.exited is not exited:
+                exited = self.exited
+                assert exited is not None
+                mask = self.mask = self.narrowed(~exited)
+                if mask is not None and not mask.any():
+                    break
         terminator = block.last
         assert terminator is not None
         return terminator

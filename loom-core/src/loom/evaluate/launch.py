@@ -27,10 +27,15 @@ Triple = tuple[int, int, int]
 
 @attrs.frozen
 class LaunchGeometry:
-    """Workgroups per axis and work-items per workgroup and axis (x, y, z)."""
+    """Workgroups per axis, work-items per workgroup and axis, and workgroups per cluster and axis (x, y, z).
+
+    ``dynamic_storage`` are bytes of workgroup storage that the launch asks for beyond what the kernel allocates.
+    """
 
     workgroups: Triple
     workgroup_size: Triple
+    cluster_size: Triple = (1, 1, 1)
+    dynamic_storage: int = 0
 
 
 def evaluate_launch_config(
@@ -68,7 +73,19 @@ def evaluate_launch_config(
                     axis=axis,
                     value=value,
                 )
-    return LaunchGeometry(counts, sizes)
+    config: Any = end
+    cluster = _triple(env, config.cluster) if config.cluster else (1, 1, 1)
+    for axis, count, extent in zip("xyz", counts, cluster, strict=True):
+        if not 1 <= extent <= U32_MAX or count % extent:
+            raise fault(
+                FaultCode.BAD_GEOMETRY,
+                end,
+                f"{count} workgroups along {axis} do not divide into clusters of {extent}",
+                axis=axis,
+                value=extent,
+            )
+    storage = env[config.dynamic_storage] if config.dynamic_storage is not None else 0
+    return LaunchGeometry(counts, sizes, cluster, storage)
 
 
 def evaluate_integers(op: Op, operands: Sequence[int]) -> list[int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import numpy as np
@@ -22,6 +22,9 @@ from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
 from loom.ir.core import Block, Module, Op, Region
 
 Results = list[RuntimeValue]
+
+# What storage that a launch asks for can be aligned to.
+LAUNCH_STORAGE_ALIGNMENT: Final = 4096
 
 
 @attrs.define(eq=False)
@@ -101,6 +104,7 @@ class Machine:
         self.synchronization = synchronization or Synchronization()
         self.lanes = lanes
         self.depth = 0
+        self._launch_storage: Buffer | None = None
         # Barriers order the accesses of the space that they name, so each space has its own clock.
         self.clocks = {"workgroup": Clock(lanes.item), "global": Clock(lanes.item)}
 
@@ -136,6 +140,14 @@ class Machine:
             index = lanes.group if shared else np.arange(lanes.count, dtype=np.int64)
             base = index * stride
         return Buffer((storage,), base, size)
+
+    def launch_storage(self, op: Op) -> Buffer:
+        """The workgroup storage that the launch asked for, one instance per workgroup, the same in every request."""
+        if self._launch_storage is None:
+            assert self.lanes.geometry is not None
+            size = integer(self.lanes.geometry.dynamic_storage)
+            self._launch_storage = self.allocate(op, "workgroup", size, LAUNCH_STORAGE_ALIGNMENT, None)
+        return self._launch_storage
 
     def race_detector(self, size: int) -> RaceDetector | None:
         """What watches storage that several work-items reach; nothing for a host function."""
