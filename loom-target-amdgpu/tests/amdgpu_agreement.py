@@ -45,6 +45,7 @@ def assert_same(machine: Sequence[Any], expected: Sequence[Any], nan_payload: bo
     for got, want in zip(machine, expected, strict=True):
         if not isinstance(got, np.ndarray):
             continue
+        got, want = got.ravel(), want.ravel()
         same = got.view(np.uint8).reshape(got.shape[0], -1) == want.view(np.uint8).reshape(got.shape[0], -1)
         rows = same.all(axis=1)
         if got.dtype.kind == "f" and not nan_payload:

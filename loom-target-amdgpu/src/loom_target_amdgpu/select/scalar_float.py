@@ -292,18 +292,6 @@ def _approximate(op: Any) -> bool:
     return "afn" in flags or "fast" in flags
 
 
-_APPROXIMATE: Final = {
-    "scalar.exp2f": "v_exp_f32", "scalar.log2f": "v_log_f32", "scalar.rsqrtf": "v_rsq_f32", "scalar.sinturnsf": "v_sin_f32",
-    "scalar.costurnsf": "v_cos_f32",
-}  # fmt: skip
-
-
-def _approximated(s: Selector, op: Any) -> None:
-    if kind(op.result) != "f32":
-        raise refuse(s, op, op.result)
-    result(s, op, s.emit.op(_APPROXIMATE[op.name], s.number(op.input).lo, name=op.result.name))
-
-
 # -- rounding --------------------------------------------------------------------------------------------------------
 
 _ROUNDING: Final = {"scalar.floorf": "floor", "scalar.ceilf": "ceil", "scalar.truncf": "trunc", "scalar.roundevenf": "rndne"}
@@ -460,7 +448,7 @@ RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_names(["addf", "subf", "mulf"]), _binary), "scalar.fmaf": _fused, "scalar.negf": _sign_bit,
     "scalar.absf": _sign_bit, "scalar.copysignf": _copy_sign, "scalar.clampf": _clamp, "scalar.divf": _divide,
     **dict.fromkeys(_names(["minimumf", "maximumf", "minnumf", "maxnumf"]), _minmax), "scalar.sqrtf": _square_root,
-    **dict.fromkeys(_APPROXIMATE, _approximated), **dict.fromkeys(_ROUNDING, _round), "scalar.roundf": _round_away,
+    **dict.fromkeys(_ROUNDING, _round), "scalar.roundf": _round_away,
     "scalar.cmpf": _compare, **dict.fromkeys(_CLASSES, _classify), "scalar.signf": _sign, "scalar.sitofp": _from_integer,
     "scalar.uitofp": _from_integer, "scalar.fptosi": _to_integer, "scalar.fptoui": _to_integer, "scalar.extf": _widen,
     "scalar.fptrunc": _narrow,

@@ -39,7 +39,7 @@ from loom_target_amdgpu.select.values import (
 Rule = Callable[["Selector", Op], None]
 UNSIGNED32: Final = (0, (1 << 32) - 1)
 SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
-_MODULES: Final = ("scalar", "scalar_float", "index", "control", "layouts", "memory", "atomics", "kernel", "invoke", "vector_lanes",
+_MODULES: Final = ("scalar", "scalar_float", "math_functions", "index", "control", "layouts", "memory", "atomics", "kernel", "invoke", "vector_lanes",
                     "vector_memory", "vector_reduce", "collectives")
 _AXES: Final = "xyz"
 
