@@ -166,3 +166,17 @@ def literal(type_: Type, value: object) -> Array:
     if format.kind is Kind.FLOAT:
         return floats.from_f64(format, np.asarray(value, dtype=np.float64))
     return np.asarray(value, dtype=format.dtype)
+
+
+def overlap(a: Buffer, b: Buffer) -> Array:
+    """Lanes in which two roots share a byte."""
+    shared = [s for s in a.storages if s in b.storages]
+    result: Array = np.asarray(False)
+    for storage in shared:
+        same: Array = np.asarray(True)
+        for buffer in (a, b):
+            if buffer.which is not None:
+                same = same & (buffer.which == buffer.storages.index(storage))
+        meets = (a.base < b.base + b.length) & (b.base < a.base + a.length)
+        result = result | (same & meets & (a.length > 0) & (b.length > 0))
+    return result

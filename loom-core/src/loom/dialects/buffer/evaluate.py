@@ -1,4 +1,7 @@
-"""What buffer operations mean: allocation, packing, typed windows, and promises that are checked."""
+"""What buffer operations mean: allocation, packing, typed windows, and promises that are checked.
+
+Importing this module registers the rules of the dialect.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from loom.dialects.buffer import evaluate_bytes  # noqa: F401
 from loom.evaluate.faults import FaultCode, unsupported
 from loom.evaluate.frame import Frame
 from loom.evaluate.layouts import form_view
 from loom.evaluate.numeric.formats import Array
 from loom.evaluate.rules import evaluates
-from loom.evaluate.values import Buffer, RuntimeValue
+from loom.evaluate.values import Buffer, RuntimeValue, overlap
 from loom.ir.core import Op
 
 _MAXIMUM = (1 << 63) - 1
@@ -104,26 +108,12 @@ def assume_memory_space(frame: Frame, op: Any, operands: Sequence[RuntimeValue])
     return operands
 
 
-def _overlap(a: Buffer, b: Buffer) -> Array:
-    """Lanes in which two roots share a byte."""
-    shared = [s for s in a.storages if s in b.storages]
-    result: Array = np.asarray(False)
-    for storage in shared:
-        same: Array = np.asarray(True)
-        for buffer in (a, b):
-            if buffer.which is not None:
-                same = same & (buffer.which == buffer.storages.index(storage))
-        meets = (a.base < b.base + b.length) & (b.base < a.base + a.length)
-        result = result | (same & meets & (a.length > 0) & (b.length > 0))
-    return result
-
-
 @evaluates("buffer.assume.noalias")
 def assume_noalias(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The roots themselves; they must be pairwise disjoint."""
     for i, a in enumerate(operands):
         for j, b in enumerate(operands[:i]):
-            lane = frame.offender(_overlap(a, b))
+            lane = frame.offender(overlap(a, b))
             if lane is not None:
                 names = [f"%{op.operands[k].name or '?'}" for k in (j, i)]
                 raise frame.fault(
