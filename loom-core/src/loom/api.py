@@ -52,22 +52,31 @@ def load(path: str | Path, *, display_name: str | None = None) -> Module:
 
 
 def load_bytes(data: bytes, name: str) -> Module:
-    """Read and verify a module from the contents of a file."""
-    module = parse(decode_source(data, name), name)
+    """Read and verify a module from the contents of a file, which is text or bytecode by its first bytes."""
+    if is_bytecode(data):
+        from loom.bytecode import read_module
+
+        module = read_module(data, name)
+    else:
+        module = parse(decode_source(data, name), name)
     verify(module)
     return module
 
 
+def is_bytecode(data: bytes) -> bool:
+    """Whether the contents of a file are a module in binary form."""
+    return data.startswith(BYTECODE_MAGIC)
+
+
+def to_bytecode(module: Module) -> bytes:
+    """The binary form of a module; see :mod:`loom.bytecode`."""
+    from loom.bytecode import write_module
+
+    return write_module(module)
+
+
 def decode_source(data: bytes, name: str) -> str:
-    """The text of a source file. Bytecode, malformed UTF-8 and oversized files are diagnosed."""
-    if data.startswith(BYTECODE_MAGIC):
-        raise fail(
-            "BYTECODE/002",
-            f"{name}: this version reads text modules only, the file is bytecode",
-            None,
-            emitter="reader",
-            hint="give the text form of the module",
-        )
+    """The text of a source file. Malformed UTF-8 and oversized files are diagnosed."""
     if len(data) > MAX_SOURCE_BYTES:
         raise fail("PARSE/003", f"{name}: the file is larger than {MAX_SOURCE_BYTES >> 20} MiB", None, emitter="reader")
     try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from loom.ir.core import Module
     from loom.ir.diagnostics import LoomError
 
 EXIT_OK: Final = 0
@@ -83,6 +84,64 @@ def run_tool(prog: str, body: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return EXIT_FAILURE
+
+
+# Spellings of the two forms of a module.
+FORMS: Final = ("text", "bytecode", "bc")
+
+
+def add_form_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--from`` and ``--to``, the forms of inputs and output."""
+    parser.add_argument(
+        "--from",
+        dest="source_format",
+        choices=("auto", *FORMS),
+        default="auto",
+        help="form of the inputs (default: by their first bytes)",
+    )
+    parser.add_argument(
+        "--to",
+        dest="target_format",
+        choices=FORMS,
+        default=None,
+        help="form of the output (default: bytecode for an output called *.loombc, else text)",
+    )
+
+
+def read_module_input(path: str, form: str) -> tuple[bytes, str]:
+    """Like :func:`read_input` for a module in the given form (``auto``: either). Raises if it has the other one."""
+    from loom.api import BYTECODE_MAGIC, is_bytecode
+    from loom.ir.diagnostics import fail
+
+    data, name = read_input(path)
+    if form in ("bytecode", "bc") and not is_bytecode(data):
+        raise fail(
+            "BYTECODE/001",
+            f"{name}: not a bytecode file",
+            None,
+            emitter="reader",
+            expected_magic=BYTECODE_MAGIC.hex(),
+            actual_magic=data[: len(BYTECODE_MAGIC)].hex(),
+        )
+    if form == "text" and is_bytecode(data):
+        raise fail(
+            "PARSE/003",
+            f"{name}: the file is bytecode, not text",
+            None,
+            emitter="reader",
+            actual_token="LOOM",
+            expected="text",
+        )
+    return data, name
+
+
+def write_module_output(path: str, module: Module, form: str | None) -> None:
+    """Write a module in a form; without one the name of the output decides."""
+    from loom import api
+
+    if form is None:
+        form = "bytecode" if path.endswith(".loombc") else "text"
+    write_output(path, api.print(module).encode() if form == "text" else api.to_bytecode(module))
 
 
 def read_input(path: str) -> tuple[bytes, str]:

@@ -1,4 +1,4 @@
-"""``loom-format``: canonical printing."""
+"""``loom-format``: canonical printing, and conversion between text and bytecode."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from loom.ir.diagnostics import LoomError
 from loom.tools.common import (
     EXIT_FAILURE,
     EXIT_OK,
+    add_form_options,
     make_parser,
-    read_input,
+    read_module_input,
     report,
     run_tool,
     write_files,
-    write_output,
+    write_module_output,
 )
 
 EXAMPLES = """\
@@ -25,20 +26,24 @@ EXAMPLES = """\
   loom-format --check kernel.loom motif.loom   list files that are not canonical
   loom-format --in-place src/*.loom            rewrite them
   loom-format < kernel.loom                    format standard input
+  loom-format kernel.loom -o kernel.loombc     write the binary form
+  loom-format kernel.loombc                    print a binary module as text
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = make_parser(
-        "loom-format", "Print Loom modules in canonical form. Invalid input is never rewritten.", EXAMPLES
+        "loom-format",
+        "Print Loom modules in canonical form, or convert them between text and bytecode. Invalid input is never "
+        "rewritten.",
+        EXAMPLES,
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="source files; '-' or none reads standard input")
     parser.add_argument(
         "--output", "-o", default="-", metavar="PATH", help="destination of a single input (default: -)"
     )
-    parser.add_argument("--from", dest="source_format", choices=("auto", "text"), default="auto", help="input form")
-    parser.add_argument("--to", dest="target_format", choices=("text",), default="text", help="output form")
+    add_form_options(parser)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--check", action="store_true", help="write nothing; fail if a file is not canonical")
     mode.add_argument("--in-place", action="store_true", help="rewrite files that are valid and not canonical")
@@ -60,6 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = args.files or ["-"]
     if len(files) > 1 and not (args.check or args.in_place or args.diff):
         parser.error("several files need --check, --in-place or --diff")
+    if (args.check or args.in_place or args.diff) and (args.target_format or args.source_format) not in (
+        "auto",
+        "text",
+    ):
+        parser.error("--check, --in-place and --diff are for text")
     if args.in_place and "-" in files:
         parser.error("--in-place needs named files")
     return run_tool("loom-format", lambda: _run(args, files))
@@ -67,13 +77,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace, files: list[str]) -> int:
     if not (args.check or args.in_place or args.diff):
-        data, name = read_input(files[0])
-        write_output(args.output, canonical(data, name).encode())
+        from loom import api
+
+        module = api.load_bytes(*read_module_input(files[0], args.source_format))
+        write_module_output(args.output, module, args.target_format)
         return EXIT_OK
     changed = failed = 0
     for path in files:
         try:
-            data, name = read_input(path)
+            data, name = read_module_input(path, "text")
             text = canonical(data, name)
         except LoomError as error:
             report(error)

@@ -6,12 +6,21 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_output
+from loom.tools.common import (
+    EXIT_OK,
+    add_form_options,
+    make_parser,
+    read_module_input,
+    run_tool,
+    write_module_output,
+    write_output,
+)
 
 EXAMPLES = """\
   loom-link model.loom --library=kernel.loom --library=motif.loom --root=@program \\
       --target=amdgpu:gfx11-generic --output=closed.loom
-  loom-link root.loom --library=layer.loom --allow-unresolved --output=partial.loom
+  loom-link root.loom --library=layer.loom --allow-unresolved --output=partial.loombc
+  loom-link partial.loombc --library=kernel.loom --root=@program
   loom-link a.loom b.loom --mode=merge
   loom-link model.loom --library=kernel.loom --root=@program --print-plan
 """
@@ -46,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--target", metavar="FAMILY:SELECTOR", help="publish target facts, so that providers are chosen now"
     )
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination (default: -)")
-    parser.add_argument("--to", dest="target_format", choices=("text",), default="text", help="output form")
+    add_form_options(parser)
     parser.add_argument("--allow-unresolved", action="store_true", help="keep open declarations for a later link")
     parser.add_argument("--include-input-exports", action="store_true", help="exports of the inputs are roots too")
     parser.add_argument("--include-input-tests", action="store_true", help="keep check records of the inputs")
@@ -77,11 +86,11 @@ def _run(args: argparse.Namespace) -> int:
     from loom.plugins.manager import find_target
     from loom.transforms.dce import is_exported
 
-    inputs = [api.load_bytes(*read_input(path)) for path in args.inputs]
+    inputs = [api.load_bytes(*read_module_input(path, args.source_format)) for path in args.inputs]
     if args.list_symbols:
         _print_symbols(inputs, args.json)
         return EXIT_OK
-    libraries = [api.load_bytes(*read_input(path)) for path in args.library]
+    libraries = [api.load_bytes(*read_module_input(path, args.source_format)) for path in args.library]
     roots = [r.removeprefix("@") for r in args.root]
     merge = args.mode == "merge" or (
         args.mode == "auto" and not (roots or libraries or args.include_input_exports or args.target)
@@ -123,7 +132,7 @@ def _run(args: argparse.Namespace) -> int:
             ]
             write_output(args.output, ("\n".join(lines) + "\n").encode())
         return EXIT_OK
-    write_output(args.output, api.print(result.module).encode())
+    write_module_output(args.output, result.module, args.target_format)
     return EXIT_OK
 
 
