@@ -27,6 +27,7 @@ def test_saxpy_from_the_compiler(processor: str, tmp_path: Path, capsys: pytest.
     assert after == before
     text = capsys.readouterr().out
     assert f"saxpy on {processor}" in text
+    assert "lanes, no fault\n" in text
     assert f"global memory: {8 * COUNT} bytes loaded, {4 * COUNT} bytes stored" in text
 
 
@@ -42,6 +43,9 @@ def test_report_for_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert report["kinds"]["global memory"] == 3 * report["waves"]
     assert report["traffic"]["global_stored"] == 4 * COUNT
     assert report["faults"] == []
+    assert report["workgroups"] == [-(-COUNT // 64), 1, 1]
+    assert report["workgroup_size"] == [64, 1, 1]
+    assert report["strict"] is True
     assert "instructions_by_address" not in report
 
 
@@ -158,7 +162,7 @@ def test_strict_mode_and_step_budget(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "missing_wait" in message
     assert "lgkmcnt" in message
     assert main(["run", str(path), "--kernel=early", *common, "--no-strict"]) == 0
-    capsys.readouterr()
+    assert "no fault" not in capsys.readouterr().out
     assert "step_budget" in refused(["run", str(path), "--kernel=k", *common, "--max-steps=1000"], capsys)
 
 

@@ -62,9 +62,10 @@ def run(args: argparse.Namespace) -> int:
     counts = counter.by_address() if counter is not None else {}
     counted = _executed_sections(program, counts)
     if args.json:
-        _print_json(reports.as_json(report, counted, counts))
+        launch = {"workgroups": args.workgroups, "workgroup_size": size, "strict": not args.no_strict}
+        _print_json({**reports.as_json(report, counted, counts), **launch})
         return EXIT_OK
-    for line in reports.as_text(report):
+    for line in reports.as_text(report, strict=not args.no_strict):
         sys.stdout.write(line + "\n")
     for line in reports.annotated(counted, counts):
         sys.stdout.write(line + "\n")
