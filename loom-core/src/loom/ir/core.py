@@ -500,12 +500,16 @@ def _clone(op: Op, mapping: MutableMapping[Value, Value], blocks: MutableMapping
     copy.comments = op.comments
     copy.blank_before = op.blank_before
     results = []
+    dynamic = False
     for i, old in enumerate(op.results):
-        type_ = old.type if old.type.text else old.type.substitute(mapping)
-        new = Value(type_, copy, i, old.name)
+        new = Value(old.type, copy, i, old.name)
+        dynamic |= not old.type.text
         mapping[old] = new
         results.append(new)
     copy.results = results
+    if dynamic:
+        # Results of one list may name each other in any order.
+        substitute_types(results, mapping)
     for region in op.regions:
         copy_region = clone_region(region, mapping, blocks)
         copy_region.parent = copy
