@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from loom.plugins.hookspecs import API_VERSION, hookimpl
 
 if TYPE_CHECKING:
-    from loom.plugins.records import Device, Oracle, RequirementProvider
+    from loom.plugins.records import Device, OpenDevice, Oracle, RequirementProvider, TargetProfile
 
 LOOM_API_VERSION: Final = API_VERSION
 
@@ -18,12 +18,12 @@ def loom_register_devices() -> Iterable[Device]:
     """The reference device: the evaluator."""
     from loom.plugins.records import Device
 
-    def open_reference(target: object) -> object:
+    def open_reference(target: TargetProfile | None) -> OpenDevice:
         from loom.evaluate.device import open_reference_device
 
         return open_reference_device(target)
 
-    return [Device("reference", open_reference, summary="evaluates the source program")]  # type: ignore[arg-type]
+    return [Device("reference", open_reference, summary="evaluates the source program")]
 
 
 @hookimpl
