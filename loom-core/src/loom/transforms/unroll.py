@@ -139,7 +139,7 @@ class _Group:
         loop = self.loop
         if distance == 0:
             ops, yielded = copy_iteration(loop, position, values)
-            for op in ops:
+            for op in arrange([ops], loop.body.entry, loop.unroll_schedule):
                 inside.add(op)
             return yielded
         then = Block()
@@ -151,7 +151,7 @@ class _Group:
             condition = is_below(inside, position, limit, loop.loc)
             at = displaced(Cursor(block=then), position, distance, None, loop.loc)
         ops, yielded = copy_iteration(loop, at, values)
-        for op in ops:
+        for op in arrange([ops], loop.body.entry, loop.unroll_schedule):
             then.append(op)
         return conditional(inside, condition, then, yielded, Block(), values, loop)
 

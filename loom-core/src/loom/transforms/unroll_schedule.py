@@ -33,7 +33,7 @@ def arrange(copies: Sequence[Sequence[Op]], body: Block, schedule: str | None) -
 
     Each copy holds the operations of ``body`` without its terminator, in order.
     """
-    if schedule in (None, "linear") or len(copies) < 2:
+    if schedule != "recurrence" and (schedule != "interleaved" or len(copies) < 2):
         return [op for copy in copies for op in copy]
     carried = _carried_users(body) if schedule == "recurrence" else frozenset()
     ops: list[Op] = []
