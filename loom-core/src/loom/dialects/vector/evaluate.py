@@ -9,6 +9,7 @@ from loom.dialects.vector import (  # noqa: F401
     evaluate_atomic,
     evaluate_combine,
     evaluate_construct,
+    evaluate_encoded,
     evaluate_lanewise,
     evaluate_matrix,
     evaluate_memory,

@@ -1,0 +1,143 @@
+"""Decoding of encoded payloads against the published formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+Programs = Any
+
+F4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def decoded(programs: Programs, schema: str, payload: tuple[str, Any], result: str, **aux: tuple[str, Any]) -> Any:
+    """The rows that a schema makes of payload rows and rows of auxiliaries."""
+    types = ", ".join(f"{name} = %{name} : {type_}" for name, (type_, _) in aux.items())
+    using = f" {{{types}}}" if aux else ""
+    lines = f"""
+  %schema = encoding.define {schema} : encoding<schema>
+  %r = vector.decode %p using %schema{using} : {payload[0]}, encoding<schema> -> {result}"""
+    (rows,) = programs.operation(lines, {"p": payload, **aux}, {"r": result})
+    return rows
+
+
+def test_mxfp4(programs: Programs) -> None:
+    schema = (
+        "#encoding.f4e2m1<affine=scale_only, payload_elements=32, payload_packing=little_endian_nibbles, "
+        "payload_registers=4, scale_format=e8m0, scale_group_elements=32, scale_operands=1, scale_topology=block_1d, "
+        "zero_scale_fallback=true>"
+    )
+    words = np.array([[0x76543210, -0x01234568, 0, -1], [1, 2, 3, 4]], dtype=np.int32)
+    scales = np.array([[129], [0x1FF7F]], dtype=np.int32)
+    r = decoded(programs, schema, ("vector<4xi32>", words), "vector<32xf32>", scale=("vector<1xi32>", scales))
+    codes = (words[..., None].astype(np.int64) >> np.arange(0, 32, 4) & 15).reshape(2, 32)
+    assert np.array_equal(r, F4[codes] * np.array([[4.0], [1.0]]))
+    assert list(r[0, :8]) == [0, 2, 4, 6, 8, 12, 16, 24]
+
+
+@pytest.mark.parametrize(("packing", "swap"), [("little_endian_nibbles", 0), ("big_endian_nibbles", 1)])
+def test_nibbles_with_zero_points(programs: Programs, packing: str, swap: int) -> None:
+    schema = (
+        f"#encoding.u4<affine=scale_plus_zero_point, payload_elements=4, payload_packing={packing}, "
+        "scale_format=f16, scale_group_elements=4, scale_operands=1, scale_topology=group_1d>"
+    )
+    payload = np.array([[0x21, 0x43, -1, 0x70]], dtype=np.int8)
+    scale = np.array([[0.5, -2.0]], dtype=np.float16)
+    r = decoded(
+        programs,
+        schema,
+        ("vector<4xi8>", payload),
+        "vector<2x4xf32>",
+        scale=("vector<2xf16>", scale),
+        zero_point=("vector<2xi8>", np.array([[3, -1]], dtype=np.int8)),
+    )
+    nibbles = np.array([1, 2, 3, 4, 15, 15, 0, 7])[np.arange(8) ^ swap]
+    want = (nibbles - np.array([3] * 4 + [-1] * 4)) * np.array([0.5] * 4 + [-2.0] * 4)
+    assert np.array_equal(r.reshape(8), want)
+
+
+def test_streams_with_minimum_and_two_scales(programs: Programs) -> None:
+    schema = (
+        "#encoding.i3<affine=scale_plus_min, payload_elements=8, payload_packing=bitfield_stream, "
+        "scale_format=f8e4m3fn, scale_operands=2, scale_topology=tensor_global, secondary_scale_format=f32>"
+    )
+    payload = np.array([[0xC5, 0x15, 0x8F]], dtype=np.uint8).view(np.int8)
+    r = decoded(
+        programs,
+        schema,
+        ("vector<3xi8>", payload),
+        "vector<8xf64>",
+        scale=("vector<1xi8>", np.array([[0x41]], dtype=np.int8)),
+        secondary_scale=("vector<1xf32>", np.array([[0.5]], dtype=np.float32)),
+        minimum=("vector<1xf32>", np.array([[10.0]], dtype=np.float32)),
+    )
+    assert np.array_equal(r[0], np.array([-3, 0, -1, 2, 1, -2, 3, -4]) * 2.25 * 0.5 + 10)
+
+
+def test_blocks_of_two_axes(programs: Programs) -> None:
+    schema = (
+        "#encoding.i8<affine=scale_only, payload_elements=24, payload_packing=dense_lanes, scale_format=f32, "
+        "scale_group_shape=[2, 3], scale_operands=1, scale_topology=block_2d>"
+    )
+    payload = np.arange(-12, 12, dtype=np.int8).reshape(1, 4, 6)
+    scale = np.array([[1.0, 2.0, 4.0, 8.0]], dtype=np.float32)
+    r = decoded(programs, schema, ("vector<4x6xi8>", payload), "vector<4x6xf32>", scale=("vector<4xf32>", scale))
+    want = payload[0] * np.kron(scale[0].reshape(2, 2), np.ones((2, 3)))
+    assert np.array_equal(r[0], want)
+
+
+def test_unscaled_values(programs: Programs) -> None:
+    payload = np.array([[0x01, 0x38, 0x41, 0x7E, -0x3C]], dtype=np.int8)
+    r = decoded(programs, "#encoding.f8e4m3fn<payload_elements=1>", ("vector<5xi8>", payload), "vector<5xf32>")
+    assert list(r[0]) == [2.0**-9, 1, 2.25, 448, -3]
+    five = decoded(programs, "#encoding.i5<payload_elements=1>", ("vector<5xi8>", payload), "vector<5xi32>")
+    assert list(five[0]) == [1, -8, 1, -2, 4]
+
+
+def test_ggml_records(programs: Programs) -> None:
+    rng = np.random.default_rng(2)
+    quants = rng.integers(-128, 128, (2, 64)).astype(np.int8)
+    scale = np.array([[0.25, -3.0], [1.5, 0.0]], dtype=np.float16)
+    r = decoded(programs, "#ggml.q8_0", ("vector<64xi8>", quants), "vector<64xf32>", scale=("vector<2xf16>", scale))
+    assert np.array_equal(r, quants * scale.astype(np.float32).repeat(32, axis=1))
+    packed = rng.integers(-128, 128, (2, 16)).astype(np.int8)
+    r = decoded(
+        programs, "#ggml.q4_0", ("vector<16xi8>", packed), "vector<32xf32>", scale=("vector<1xf16>", scale[:, :1])
+    )
+    unsigned = packed.view(np.uint8).astype(np.int64)
+    want = np.concatenate([unsigned & 15, unsigned >> 4], axis=1) - 8
+    assert np.array_equal(r, want * scale[:, :1].astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("#ggml.q4_k", "ggml.q4_k"),
+        ("#encoding.operand<element_format=ternary, payload_elements=1>", "ternary"),
+        ("#encoding.u4<payload_elements=1, codebook=static_builtin_table>", "codebook"),
+        ("#encoding.u4<payload_elements=1, payload_packing=base_n_packed>", "elements of 4 bits"),
+        (
+            "#encoding.i8<affine=scale_only, payload_elements=1, scale_format=f32, scale_operands=1, "
+            "scale_topology=block_1d>",
+            "groups of []",
+        ),
+        (
+            "#encoding.i8<affine=scale_only, payload_elements=1, scale_format=f32, scale_operands=1, "
+            "scale_topology=tensor_global>",
+            "without 'scale'",
+        ),
+    ],
+)
+def test_schemas_without_a_rule_are_refused(programs: Programs, schema: str, reason: str) -> None:
+    text = f"""
+func.def public @f(%p: vector<4xi8>) -> (vector<4xf32>) {{
+  %schema = encoding.define {schema} : encoding<schema>
+  %r = vector.decode %p using %schema : vector<4xi8>, encoding<schema> -> vector<4xf32>
+  func.return %r : vector<4xf32>
+}}
+"""
+    fault = programs.fault(lambda: programs.call(text, "f", [np.zeros(4, dtype=np.int8)]))
+    assert fault.code == "TARGET/001"
+    assert reason in fault.message
