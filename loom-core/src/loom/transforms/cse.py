@@ -13,11 +13,20 @@ def eliminate_common(root: Op) -> bool:
     return changed
 
 
+def _identity(attribute: object) -> object:
+    """A key that tells attributes apart which Python's equality confuses: 0.0 and -0.0, 1 and True."""
+    if isinstance(attribute, float):
+        return float, attribute.hex()
+    if type(attribute) is tuple:
+        return tuple(map(_identity, attribute))
+    return type(attribute), attribute
+
+
 def _key(op: Op) -> tuple[object, ...] | None:
     if "pure" not in op.spec.traits or op.regions or "fact_identity" in op.spec.traits or not op.results:
         return None
     try:
-        attributes = tuple((type(a), a) for a in op.attributes)
+        attributes = tuple(_identity(a) for a in op.attributes)
         hash(attributes)
     except TypeError:
         return None
