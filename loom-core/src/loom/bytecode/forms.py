@@ -11,7 +11,7 @@ from loom.bytecode.attributes import read_attribute
 from loom.bytecode.body import Extra, Form
 from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, IN_BODY, REGIONS_SHIFT
+from loom.bytecode.layout import ABSENT, ALWAYS_IN_BODY, GIVEN, HAS_NAMES, IN_BODY, IN_BODY_KINDS, REGIONS_SHIFT
 from loom.bytecode.types import read_type
 from loom.ir.attributes import Ref
 from loom.ir.core import Op
@@ -20,8 +20,6 @@ from loom.spec.kinds import AttributeKind
 
 _ANY: Final = float("inf")
 _GROUP_SIZES: Final = {"one": (1, 1.0), "optional": (0, 1.0), "variadic": (0, _ANY)}
-# Kinds whose values may name values of the program.
-_IN_BODY_KINDS: Final = frozenset({"results", "type", "any", "dict"})
 
 
 @attrs.frozen(eq=False)
@@ -104,11 +102,11 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
         state = words[cursor.at]
         cursor.at += 1
         attributes[index] = None
-        if state == GIVEN and kind.name != "results":
+        if state == GIVEN and kind.name not in ALWAYS_IN_BODY:
             attributes[index] = value = read_attribute(cursor, kind)
             if kind.name == "predicates":
                 mentioned = (*mentioned, *_positions(value))
-        elif state == IN_BODY and kind.name in _IN_BODY_KINDS:
+        elif state == IN_BODY and kind.name in IN_BODY_KINDS:
             inline.append((index, kind))
         elif state != ABSENT:
             raise _misfit(cls, f"state {state} of attribute '{spec.attributes[index].name}'", cursor)

@@ -8,9 +8,9 @@ records follow the mentioned symbols of all operations, as words. Bodies and loc
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import Final
+from typing import Final, overload
 
 import attrs
 
@@ -70,56 +70,96 @@ def encode_index(records: Sequence[tuple[int, ...]], references: Sequence[int]) 
     return _COUNT.pack(len(records)) + b"".join(RECORD.pack(*r) for r in records) + encode_words(list(references))
 
 
-def read_index(section: bytes, strings: Sequence[str | None], body_size: int, location_size: int) -> list[SymbolEntry]:
-    """The entries of the section. Raises :class:`Damage` unless they fit the tables and sections they describe."""
-    if len(section) < _COUNT.size:
-        raise _bad("the count is missing", 0, "count")
-    (count,) = _COUNT.unpack_from(section)
-    end = _COUNT.size + count * RECORD.size
-    if end > len(section):
-        raise Damage(
-            "BYTECODE/009",
-            f"{count} symbols do not fit {len(section)} bytes",
-            table_name="symbols",
-            count=count,
-            limit=(len(section) - _COUNT.size) // RECORD.size,
-        )
-    records = list(RECORD.iter_unpack(section[_COUNT.size : end]))
-    mentioned = decode_words(section[end:])
-    if mentioned and max(mentioned) >= len(strings):
-        raise _string(max(mentioned), len(strings))
-    mention_ends = list(accumulate(record[4] for record in records))
-    body_ends = list(accumulate(record[5] for record in records))
-    location_ends = list(accumulate(record[7] for record in records))
-    for what, ends, size in (
-        ("references", mention_ends, len(mentioned)),
-        ("bodies", body_ends, body_size),
-        ("locations", location_ends, location_size),
-    ):
-        if (ends[-1] if ends else 0) != size:
-            raise _bad(f"the {what} of all symbols do not add up", count, what)
-    entries: list[SymbolEntry] = []
-    for ordinal, (name, family, op_name, flags, mentions, body, body_sum, places, places_sum) in enumerate(records):
-        if max(name, family, op_name) >= len(strings):
-            raise _string(max(name, family, op_name), len(strings))
-        op_text = strings[op_name]
-        references = tuple([text for k in mentioned[mention_ends[ordinal] - mentions : mention_ends[ordinal]]
-                            if (text := strings[k]) is not None])  # fmt: skip
-        if op_text is None or len(references) != mentions:
-            raise _bad(f"symbol {ordinal} has an unnamed operation or reference", ordinal, "name")
-        entries.append(
-            SymbolEntry(
-                ordinal,
-                strings[name],
-                op_text,
-                strings[family],
-                flags,
-                references,
-                (body_ends[ordinal] - body, body_ends[ordinal], body_sum),
-                (location_ends[ordinal] - places, location_ends[ordinal], places_sum),
+class Index(Sequence[SymbolEntry]):
+    """The entries of a file in order. They are kept as columns; entries are made when asked for.
+
+    ``names``, ``op_names``, ``families`` and ``flags`` are the columns that are wanted of all symbols at once.
+    """
+
+    def __init__(self, section: bytes, strings: Sequence[str | None], body_size: int, location_size: int) -> None:
+        """Raises :class:`Damage` unless the records fit the tables and sections they describe."""
+        if len(section) < _COUNT.size:
+            raise _bad("the count is missing", 0, "count")
+        (count,) = _COUNT.unpack_from(section)
+        end = _COUNT.size + count * RECORD.size
+        if end > len(section):
+            raise Damage(
+                "BYTECODE/009",
+                f"{count} symbols do not fit {len(section)} bytes",
+                table_name="symbols",
+                count=count,
+                limit=(len(section) - _COUNT.size) // RECORD.size,
             )
+        fields = RECORD.size // 4
+        flat = struct.unpack_from(f"<{count * fields}I", section, _COUNT.size)
+        names, families, ops, self.flags, mentions, bodies, self._body_sums, places, self._place_sums = (
+            flat[k::fields] for k in range(fields)
         )
-    return entries
+        self._strings = strings
+        self._mentioned = decode_words(section[end:])
+        for column in (names, families, ops, self._mentioned):
+            if column and max(column) >= len(strings):
+                raise _string(max(column), len(strings))
+        self._mention_ends = list(accumulate(mentions, initial=0))
+        self._body_ends = list(accumulate(bodies, initial=0))
+        self._place_ends = list(accumulate(places, initial=0))
+        for what, ends, size in (
+            ("references", self._mention_ends, len(self._mentioned)),
+            ("bodies", self._body_ends, body_size),
+            ("locations", self._place_ends, location_size),
+        ):
+            if ends[-1] != size:
+                raise _bad(f"the {what} of all symbols do not add up", count, what)
+        if 0 in ops or 0 in self._mentioned:
+            raise _bad("an operation or a reference has no name", 0, "name")
+        self.names = [strings[k] for k in names]
+        self.families = [strings[k] for k in families]
+        self.op_names = [strings[k] or "" for k in ops]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, ordinal: int) -> SymbolEntry: ...
+    @overload
+    def __getitem__(self, ordinal: slice) -> list[SymbolEntry]: ...
+    def __getitem__(self, ordinal: int | slice) -> SymbolEntry | list[SymbolEntry]:
+        if isinstance(ordinal, slice):
+            return [self[k] for k in range(*ordinal.indices(len(self)))]
+        k = range(len(self))[ordinal]
+        mentioned = self._mentioned[self._mention_ends[k] : self._mention_ends[k + 1]]
+        return SymbolEntry(
+            k,
+            self.names[k],
+            self.op_names[k],
+            self.families[k],
+            self.flags[k],
+            tuple([self._strings[number] or "" for number in mentioned]),
+            (self._body_ends[k], self._body_ends[k + 1], self._body_sums[k]),
+            (self._place_ends[k], self._place_ends[k + 1], self._place_sums[k]),
+        )
+
+
+class SymbolTable(Mapping[str, SymbolEntry]):
+    """Symbol name -> entry (the first one when a name is defined twice)."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        # Later pairs win in a dictionary, and the first definition is wanted.
+        pairs = zip(reversed(index.names), range(len(index) - 1, -1, -1), strict=True)
+        self._ordinals = {name: ordinal for name, ordinal in pairs if name is not None}
+
+    def __getitem__(self, name: str) -> SymbolEntry:
+        return self._index[self._ordinals[name]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._ordinals
+
+    def __iter__(self) -> Iterator[str]:
+        return reversed(self._ordinals)
+
+    def __len__(self) -> int:
+        return len(self._ordinals)
 
 
 def _string(number: int, count: int) -> Damage:

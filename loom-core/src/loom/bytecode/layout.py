@@ -3,7 +3,7 @@
 Everything about an operation that recurs is its *form*: the op, the flags below, lengths of operand groups, static
 result types, and attributes. Forms are unique in a table of the file. A record in a body is the number of a form
 and what its flags and its declaration ask for, in this order: comments, operands, successors, result types that
-name values, result names, regions, attributes that name values.
+name values, result names, regions, and attributes that name values or a symbol.
 
 Values are numbered in the order of their definition: results of an operation, then everything in its regions, then
 named results of a signature. An operand is the number of definitions between it and its use. Where a value may be
@@ -24,3 +24,7 @@ REGIONS_SHIFT: Final = 3
 ABSENT: Final = 0
 GIVEN: Final = 1
 IN_BODY: Final = 2
+
+# Kinds of attributes that recur in no other operation, and those whose values may name values.
+ALWAYS_IN_BODY: Final = frozenset({"results", "symbol_name"})
+IN_BODY_KINDS: Final = ALWAYS_IN_BODY | {"type", "any", "dict"}

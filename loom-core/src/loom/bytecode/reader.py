@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import zlib
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Final
 
@@ -13,7 +14,7 @@ from loom.bytecode.body import BodyReader, Form
 from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
 from loom.bytecode.forms import DeclaredOp, read_form
-from loom.bytecode.index import SymbolEntry, read_index
+from loom.bytecode.index import Index, SymbolEntry, SymbolTable
 from loom.bytecode.types import read_structure
 from loom.bytecode.varint import decode_words, leading_word
 from loom.ir.attributes import Encoding
@@ -47,8 +48,8 @@ class BytecodeFile:
         self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
         self.name, self.header, self.aliases = self._read_head()
         sizes = [end - start for start, end in (container.ranges[k] for k in (c.BODIES, c.LOCATIONS))]
-        self.entries: list[SymbolEntry] = read_index(container.section(c.SYMBOLS), self._strings, *sizes)
-        self._symbols: dict[str, SymbolEntry] | None = None
+        self.entries = Index(container.section(c.SYMBOLS), self._strings, *sizes)
+        self._symbols: SymbolTable | None = None
 
     @classmethod
     def open(cls, data: bytes, filename: str = "<bytecode>", *, checksums: bool = True) -> BytecodeFile:
@@ -68,13 +69,10 @@ class BytecodeFile:
         except IndexError:
             raise _short_record("tables").located(filename) from None
 
-    def symbols(self) -> dict[str, SymbolEntry]:
+    def symbols(self) -> Mapping[str, SymbolEntry]:
         """Symbol name -> entry (the first one when a name is defined twice)."""
         if self._symbols is None:
-            self._symbols = {}
-            for entry in self.entries:
-                if entry.name is not None:
-                    self._symbols.setdefault(entry.name, entry)
+            self._symbols = SymbolTable(self.entries)
         return self._symbols
 
     def materialize(self, symbol: str | SymbolEntry) -> Op:

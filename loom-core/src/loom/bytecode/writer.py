@@ -9,7 +9,7 @@ from loom.bytecode import container as c
 from loom.bytecode import index
 from loom.bytecode.attributes import names_values, write_attribute, write_encoding
 from loom.bytecode.cursor import Sink
-from loom.bytecode.layout import ABSENT, GIVEN, HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, IN_BODY, REGIONS_SHIFT
+from loom.bytecode.layout import ABSENT, ALWAYS_IN_BODY, GIVEN, HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, IN_BODY, REGIONS_SHIFT
 from loom.bytecode.locations import Position, encode_locations, position_of
 from loom.bytecode.types import names_values as type_names_values
 from loom.bytecode.types import write_structure, write_type
@@ -163,7 +163,7 @@ class _Writer:
         for i, (attribute, value) in enumerate(zip(spec.attributes, op.attributes, strict=True)):
             if value is None:
                 words.append(ABSENT)
-            elif attribute.kind.name == "results" or names_values(value):
+            elif attribute.kind.name in ALWAYS_IN_BODY or names_values(value):
                 words.append(IN_BODY)
                 inline.append(i)
             else:
