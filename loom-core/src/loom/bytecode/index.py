@@ -31,7 +31,7 @@ class SymbolEntry:
     """A module-level operation as the index describes it.
 
     ``name`` is ``None`` for an operation that defines no symbol. ``family`` is the template family that a provider
-    belongs to. ``references`` are the symbols that the operation mentions, each once. ``ordinal`` is its position
+    belongs to. ``references`` are the symbols that the operation mentions, each once and sorted. ``ordinal`` is its position
     in the module.
     """
 

@@ -68,7 +68,8 @@ class _Writer:
                     offset=0,
                     failure_code="unsupported",
                 ) from error
-            mentioned = [self._string(s) for s in dict.fromkeys(referenced_symbols(op))]
+            # Sorted: the order of entries in a dictionary is not part of a program.
+            mentioned = [self._string(s) for s in sorted(set(referenced_symbols(op)))]
             references += mentioned
             records.append(self._record(op, name, len(mentioned), body, place))
             bodies.append(body)
