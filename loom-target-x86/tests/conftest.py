@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from loom_target_x86.abi import Signature
 from loom_target_x86.assembler import Assembler
 from loom_target_x86.native import NativeRunner, NativeUnavailable
 from loom_target_x86.object import ObjectContents, functions_of, write_object
+
+# The helper modules beside the tests (pytest runs with import mode importlib).
+sys.path.insert(0, str(Path(__file__).parent))
 
 Load = Callable[..., Any]
 
@@ -83,3 +87,12 @@ def make_object() -> Callable[..., bytes]:
         return write_object(ObjectContents(code, tuple(functions), tuple(constants), tuple(signatures)))
 
     return make
+
+
+@pytest.fixture
+def runner(request: pytest.FixtureRequest, native: NativeRunner) -> Any:
+    """A `Runner`; parametrize indirectly with pairs of `x86_programs.RUNNERS`."""
+    from x86_programs import Runner
+
+    where, selector = request.param
+    return Runner(where, selector, native)

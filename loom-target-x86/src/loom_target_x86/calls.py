@@ -1,7 +1,7 @@
 """The calling convention at the machine level: fixed registers for parameters, arguments and results.
 
-Parameters are placed before scheduling; what surrounds a call or precedes a return is added after it, because
-nothing may come between those copies and the instruction they serve.
+Everything is copied from and to the fixed registers where control enters and leaves, after scheduling: nothing may
+come between those copies, and a fixed register that stays occupied is in the way of instructions that insist on it.
 """
 
 from __future__ import annotations
@@ -51,24 +51,29 @@ class CallingConvention:
     # -- the function itself ----------------------------------------------------------------------
 
     def place_parameters(self) -> None:
-        """Fix register parameters and load the others from the caller's frame."""
+        """Fetch the parameters from registers and from the caller's frame."""
         own = self._own
         if own is None:
             return
         entry = self._function.blocks[0]
+        copies: list[Instruction] = []
         loads: list[Instruction] = []
-        kept: list[VReg] = []
-        for parameter, place in zip(entry.params, own.parameters, strict=True):
-            if place.place != "stack":
-                parameter.fixed = place.position
-                kept.append(parameter)
-                continue
-            loads += self._stack_load(parameter, place)
+        arriving: list[VReg] = []
         if own.result_size:
-            self._hidden = self._function.new_value("x86.gpr64", 1, "results", RESULT_POINTER)
-            kept.insert(0, self._hidden)
-        entry.params = kept
-        entry.instructions = [*loads, *entry.instructions]
+            self._hidden = self._function.new_value("x86.gpr64", 1, "results")
+            arriving.append(self._arrival(copies, self._hidden, RESULT_POINTER))
+        for parameter, place in zip(entry.params, own.parameters, strict=True):
+            if place.place == "stack":
+                loads += self._stack_load(parameter, place)
+            else:
+                arriving.append(self._arrival(copies, parameter, place.position))
+        entry.params = arriving
+        entry.instructions = [*copies, *loads, *entry.instructions]
+
+    def _arrival(self, copies: list[Instruction], value: VReg, unit: int) -> VReg:
+        fixed = self._function.new_value(value.reg_class, value.units, value.name, unit)
+        copies.append(Instruction(Kind.COPY, None, [value], [fixed]))
+        return fixed
 
     def _stack_load(self, parameter: VReg, place: Location) -> list[Instruction]:
         vector = self._is_vector(parameter)

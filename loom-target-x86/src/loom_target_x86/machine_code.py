@@ -79,13 +79,13 @@ def compile_function(
     descriptors = descriptor_set(function.contract)
     legal = legalize(function, descriptors, symbols)
     machine = to_machine(function, descriptors, fixed=_live_in_unit, memory=memory, locks=legal.locks)
-    convention = CallingConvention(machine, own, layouts)
-    convention.place_parameters()
     before = machine.order()
     scopes = schedule(machine, model)
     sink_comparisons(machine)
     if check:
         check_schedule(before, machine)
+    convention = CallingConvention(machine, own, layouts)
+    convention.place_parameters()
     frame = convention.place_calls()
     convention.place_results()
     try:

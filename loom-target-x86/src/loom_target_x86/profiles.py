@@ -16,6 +16,8 @@ FORMAT: Final = "x86-object"
 RECORD: Final = "x86.target"
 SCHEDULER: Final = "x86"
 
+WORD_MAX: Final = (1 << 32) - 1
+
 #: Selector -> (what it adds, selectors whose code it accepts). A selector is also the profile word of a record.
 SELECTORS: Final[Mapping[str, tuple[str, frozenset[str]]]] = MappingProxyType(
     {
@@ -42,6 +44,10 @@ def _facts(selector: str) -> Mapping[str, object]:
             "offset_bitwidth": 64,
             "index_bitwidth": 64,
             **{f"memory_space_{space}": 0 for space in spaces},
+            # A workgroup is a loop: only the dispatch block's words of 32 bits bound its extents.
+            **{f"max_workgroup_size_{axis}": WORD_MAX for axis in "xyz"},
+            **{f"max_workgroup_count_{axis}": WORD_MAX for axis in "xyz"},
+            "max_flat_grid_size": 1 << 63,
             "abi": "object_function",
             "linkage": "dso_local",
             "contract_set_key": contract_of(selector),
