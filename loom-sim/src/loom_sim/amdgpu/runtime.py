@@ -169,6 +169,8 @@ def moved_undefined(
             if v.dtype == bool:
                 arguments[k] = v | bits.astype(bool) if fill else v & ~bits.astype(bool)
             else:
+                if bits.dtype != bool and bits.itemsize != v.itemsize:
+                    bits = bits.astype(f"u{v.itemsize}")  # a half register tracked apart from the word it was read as
                 raw = v.view(bits.dtype) if bits.dtype != bool else v
                 b = bits if bits.dtype != bool else np.where(bits, ~raw.dtype.type(0), raw.dtype.type(0))
                 arguments[k] = (raw | b if fill else raw & ~b).view(v.dtype)
