@@ -16,7 +16,9 @@ from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, SourceFile, Span, did_you_mean, fail
 
 if TYPE_CHECKING:
+    from loom.bytecode import BytecodeFile
     from loom.check.report import TestReport
+    from loom.link.member import Linkable
     from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
     from loom.specialize.select import Selection
 
@@ -63,6 +65,15 @@ def load_bytes(data: bytes, name: str) -> Module:
     return module
 
 
+def open_bytes(data: bytes, name: str) -> Module | BytecodeFile:
+    """A module to link from the contents of a file: text is read and verified, bytecode opened by its index."""
+    if not is_bytecode(data):
+        return load_bytes(data, name)
+    from loom.bytecode import BytecodeFile
+
+    return BytecodeFile.open(data, name)
+
+
 def is_bytecode(data: bytes) -> bool:
     """Whether the contents of a file are a module in binary form."""
     return data.startswith(BYTECODE_MAGIC)
@@ -98,8 +109,8 @@ def decode_source(data: bytes, name: str) -> str:
         ) from None
 
 
-def _as_module(item: Module | str | Path) -> Module:
-    return item if isinstance(item, Module) else load(item)
+def _as_linkable(item: Linkable | str | Path) -> Linkable:
+    return open_bytes(Path(item).read_bytes(), str(item)) if isinstance(item, str | Path) else item
 
 
 def _as_target(target: TargetProfile | str | None) -> TargetProfile | None:
@@ -111,8 +122,8 @@ def _as_target(target: TargetProfile | str | None) -> TargetProfile | None:
 
 
 def link(
-    inputs: Sequence[Module | str | Path],
-    libraries: Sequence[Module | str | Path] = (),
+    inputs: Sequence[Linkable | str | Path],
+    libraries: Sequence[Linkable | str | Path] = (),
     roots: Sequence[str] = (),
     target: TargetProfile | str | None = None,
     *,
@@ -120,14 +131,17 @@ def link(
     keep_tests: bool = False,
     merge: bool = False,
 ) -> Module:
-    """Link modules by roots over an explicit universe of libraries; see :mod:`loom.link.linker`."""
+    """Link modules by roots over an explicit universe of libraries; see :mod:`loom.link.linker`.
+
+    Of a bytecode file only the bodies that the roots reach are decoded.
+    """
     from loom.link.linker import LinkOptions
     from loom.link.linker import link as link_modules
 
     options = LinkOptions(
         tuple(r.removeprefix("@") for r in roots), _as_target(target), allow_unresolved, keep_tests, merge
     )
-    result = link_modules([_as_module(m) for m in inputs], [_as_module(m) for m in libraries], options).module
+    result = link_modules([_as_linkable(m) for m in inputs], [_as_linkable(m) for m in libraries], options).module
     verify(result)
     return result
 
@@ -277,8 +291,8 @@ def lower(compilation: Compilation) -> Module | None:
 
 
 def prepare_checks(
-    inputs: Sequence[Module | str | Path],
-    libraries: Sequence[Module | str | Path] = (),
+    inputs: Sequence[Linkable | str | Path],
+    libraries: Sequence[Linkable | str | Path] = (),
     target: TargetProfile | str | None = None,
 ) -> Module:
     """Link the check cases of the inputs and specialize what they call for a target."""
@@ -286,9 +300,9 @@ def prepare_checks(
     from loom.link.linker import link as link_modules
 
     profile = _as_target(target)
-    modules = [_as_module(m) for m in inputs]
+    modules = [_as_linkable(m) for m in inputs]
     options = LinkOptions((), None, keep_tests=True)
-    linked = link_modules(modules, [_as_module(m) for m in libraries], options).module
+    linked = link_modules(modules, [_as_linkable(m) for m in libraries], options).module
     verify(linked)
     return specialize(linked, profile).module
 

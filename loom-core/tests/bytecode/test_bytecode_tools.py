@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from loom import api
+from loom.bytecode import BytecodeFile
+from loom.bytecode.container import BODIES, read_container
+from loom.ir.diagnostics import LoomError
 from loom.tools import format as format_tool
 from loom.tools import link as link_tool
 
@@ -103,3 +106,72 @@ def test_a_partial_link_is_closed_later(folder: Path) -> None:
     direct = api.link([folder / "root.loom"], [folder / "layer.loom", folder / "kernels.loom"], ["entry"])
     assert closed.read_text() == api.print(direct)
     assert set(api.load(closed).symbols()) == {"entry", "layer", "triple"}
+
+
+def archive(count: int) -> str:
+    """Functions in groups of three that call one another."""
+    parts = []
+    for k in range(count):
+        callee = f"%y = func.call @f{k - 1}(%x) : (i32) -> (i32)" if k % 3 else "%y = scalar.addi %x, %x : i32"
+        parts.append(f"func.def public @f{k}(%x: i32) -> (i32) {{\n  {callee}\n  func.return %y : i32\n}}\n")
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("as_library", [True, False])
+def test_linking_decodes_what_the_root_reaches(as_library: bool) -> None:
+    module = api.parse(archive(300))
+    file = BytecodeFile.open(api.to_bytecode(module))
+    linked = api.link([], [file], ["f101"]) if as_library else api.link([file], [], ["f101"])
+    assert file.decoded == 3
+    assert set(linked.symbols()) == {"f99", "f100", "f101"}
+    whole = api.link([], [module], ["f101"]) if as_library else api.link([module], [], ["f101"])
+    assert api.print(linked) == api.print(whole)
+
+
+def test_providers_of_a_family_come_from_the_index(folder: Path) -> None:
+    library = """\
+template.decl @double(%v: i32) -> (i32)
+
+template.def<@double> @by_addition(%v: i32) -> (i32) {
+  %r = scalar.addi %v, %v : i32
+  template.return %r : i32
+}
+
+func.def public @other(%v: i32) -> (i32) {
+  func.return %v : i32
+}
+"""
+    user = """\
+template.decl @double(%v: i32) -> (i32)
+
+func.def public @use(%v: i32) -> (i32) {
+  %r = template.apply<@double>(%v) : (i32) -> (i32)
+  func.return %r : i32
+}
+"""
+    file = BytecodeFile.open(api.to_bytecode(api.parse(library)))
+    linked = api.link([api.parse(user)], [file], ["use"])
+    assert set(linked.symbols()) == {"double", "by_addition", "use"}
+    assert file.decoded == 2
+
+
+def test_symbols_are_listed_without_decoding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    binary = folder / "layer.loombc"
+    assert format_tool.main([str(folder / "layer.loom"), f"--output={binary}"]) == 0
+    assert link_tool.main([str(folder / "layer.loom"), "--list-symbols"]) == 0
+    from_text = capsys.readouterr().out
+    assert link_tool.main([str(binary), "--list-symbols"]) == 0
+    assert capsys.readouterr().out == from_text
+    assert "@layer: func.def exported" in from_text
+
+
+def test_an_unreached_damaged_body_does_not_matter(folder: Path) -> None:
+    data = bytearray(
+        api.to_bytecode(api.parse(LAYER + "\n" + KERNELS.replace("public ", "").replace("triple", "last")))
+    )
+    _, end = read_container(bytes(data)).ranges[BODIES]
+    data[end - 1] ^= 1
+    file = BytecodeFile.open(bytes(data), "layer.loombc")
+    api.link([api.parse(KERNELS)], [file], ["layer"])
+    with pytest.raises(LoomError, match="@last"):
+        file.module()

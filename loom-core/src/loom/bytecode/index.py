@@ -16,6 +16,8 @@ import attrs
 
 from loom.bytecode.failures import Damage
 from loom.bytecode.varint import decode_words, encode_words
+from loom.ir.core import Op
+from loom.transforms.dce import is_exported, is_root
 
 RECORD: Final = struct.Struct("<9I")
 _COUNT: Final = struct.Struct("<I")
@@ -25,14 +27,32 @@ DECLARATION: Final = 2
 ROOT: Final = 4
 CHECK: Final = 8
 
+_PROVIDERS: Final = ("template.def", "template.ukernel")
+
+
+def flags_of(op: Op) -> int:
+    """The flags of a module-level operation."""
+    traits = op.spec.traits
+    return (
+        (EXPORTED if is_exported(op) else 0)
+        | (DECLARATION if "declaration" in traits else 0)
+        | (ROOT if is_root(op) else 0)
+        | (CHECK if "check" in traits else 0)
+    )
+
+
+def family_of(op: Op) -> str | None:
+    """The template family that an operation provides, or ``None``."""
+    return str(op.attribute("family")) if op.name in _PROVIDERS else None
+
 
 @attrs.frozen
 class SymbolEntry:
     """A module-level operation as the index describes it.
 
     ``name`` is ``None`` for an operation that defines no symbol. ``family`` is the template family that a provider
-    belongs to. ``references`` are the symbols that the operation mentions, each once and sorted. ``ordinal`` is its position
-    in the module.
+    belongs to. ``references`` are the symbols that the operation mentions, each once and sorted. ``ordinal`` is its
+    position in the module.
     """
 
     ordinal: int

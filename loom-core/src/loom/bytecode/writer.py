@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any, Final
+from typing import Any
 
 from loom.bytecode import container as c
 from loom.bytecode import index
@@ -19,9 +19,7 @@ from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
 from loom.ir.diagnostics import Location, fail
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import Type
-from loom.transforms.dce import is_exported, is_root, referenced_symbols
-
-_PROVIDERS: Final = ("template.def", "template.ukernel")
+from loom.transforms.dce import referenced_symbols
 
 
 def write_module(module: Module, *, locations: bool = True) -> bytes:
@@ -92,18 +90,12 @@ class _Writer:
         return self.strings.setdefault(text, len(self.strings) + 1)
 
     def _record(self, op: Op, name: str | None, mentions: int, body: bytes, place: bytes) -> tuple[int, ...]:
-        traits = op.spec.traits
-        flags = (
-            (index.EXPORTED if is_exported(op) else 0)
-            | (index.DECLARATION if "declaration" in traits else 0)
-            | (index.ROOT if is_root(op) else 0)
-            | (index.CHECK if "check" in traits else 0)
-        )
+        family = index.family_of(op)
         return (
             self._string(name) if name is not None else 0,
-            self._string(str(op.attribute("family"))) if op.name in _PROVIDERS else 0,
+            self._string(family) if family is not None else 0,
             self._string(op.name),
-            flags,
+            index.flags_of(op),
             mentions,
             len(body),
             zlib.crc32(body),

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from loom.bytecode.index import CHECK, ROOT
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
 from loom.ir.recursion import deep_recursion
-from loom.link.universe import SHARED, Member, Universe, check_compatible, is_declaration
+from loom.link.member import Linkable, Member, is_declaration
+from loom.link.universe import SHARED, Universe, check_compatible
 from loom.specialize.pipeline import CODE, providers_of, target_test
 from loom.specialize.select import bind, decide_requirement, select
 from loom.transforms.dce import eliminate_dead_symbols, is_root, referenced_symbols
@@ -55,8 +57,12 @@ class LinkResult:
     plan: tuple[PlanEntry, ...]
 
 
-def link(inputs: Sequence[Module], libraries: Sequence[Module] = (), options: LinkOptions | None = None) -> LinkResult:
+def link(
+    inputs: Sequence[Linkable], libraries: Sequence[Linkable] = (), options: LinkOptions | None = None
+) -> LinkResult:
     """Link modules. Inputs and libraries are verified by the caller and are left alone.
+
+    Of an opened bytecode file only what the roots reach is decoded; the caller verifies the result.
 
     Raises :class:`~loom.ir.diagnostics.LoomError` for duplicate definitions, incompatible signatures, unknown roots
     and, unless unresolved declarations are allowed, for open ones.
@@ -103,24 +109,24 @@ class _Linker:
             for name in options.roots:
                 found.append((*self._root(name), "root", None))
         for member in self.universe.inputs:
-            for op in member.module.body:
-                check = "check" in op.spec.traits
+            for ordinal, (symbol, flags) in enumerate(zip(member.names, member.flags, strict=True)):
+                check = bool(flags & CHECK)
                 if (
                     options.merge
                     or (check and options.keep_tests)
-                    or symbol_name(op) is None
-                    or (not check and not options.roots and is_root(op))
+                    or symbol is None
+                    or (not check and not options.roots and flags & ROOT)
                 ):
-                    found.append((member, op, "merge" if options.merge else "root", None))
+                    found.append((member, member.op(ordinal), "merge" if options.merge else "root", None))
         return found
 
     def _root(self, name: str) -> tuple[Member, Op]:
-        found = self.universe.direct.get(name)
+        found = self.universe.direct(name)
         if found is None:
-            candidates = self.universe.exported.get(name, [])
+            candidates = self.universe.exported(name)
             found = candidates[0] if len(candidates) == 1 else None
         if found is None:
-            known = [*self.universe.direct, *self.universe.exported]
+            known = self.universe.known()
             raise LoomError(
                 [
                     Diagnostic(
@@ -152,7 +158,7 @@ class _Linker:
         if op.name in SHARED:
             assert name is not None
             first = self._shared.setdefault(name, op)
-            for other_member, provider in self.universe.providers.get(name, []):
+            for other_member, provider in self.universe.providers(name):
                 if self._possible(provider):
                     more.append((other_member, provider, "provider", name))
             if first is not op:
@@ -169,7 +175,7 @@ class _Linker:
         )
         self.live[op] = (member, entry)
         for used in referenced_symbols(op):
-            target = member.symbols.get(used)
+            target = member.symbol(used)
             if target is not None:
                 more.append((member, target, "dependency", name))
         return more
@@ -197,7 +203,7 @@ class _Linker:
         taken: set[str] = set()
         names: dict[Op, str] = {}
         for member in members:
-            for op in member.module.body:
+            for op in member.ops():
                 name = symbol_name(op)
                 if op not in self.live or name is None:
                     continue
@@ -211,7 +217,7 @@ class _Linker:
                 names[op] = fresh
         for member in members:
             renaming = self._renaming(member, names)
-            for op in member.module.body:
+            for op in member.ops():
                 if op not in self.live:
                     continue
                 copy = op.clone({})
@@ -221,19 +227,20 @@ class _Linker:
                 self._set_visibility(copy, member)
                 result.body.append(copy)
             if not member.is_library:
-                result.aliases.update(member.module.aliases)
+                result.aliases.update(member.aliases)
                 if not result.header:
-                    result.header = member.module.header
+                    result.header = member.header
         return result
 
     def _renaming(self, member: Member, names: dict[Op, str]) -> dict[str, str]:
         table: dict[str, str] = {}
-        for name, op in member.symbols.items():
+        for op in member.ops():
+            name = symbol_name(op)
             target = op
             while target in self.satisfied:
                 target = self.satisfied[target]
-            if target in names and names[target] != name:
-                table[name] = names[target]
+            if name is not None and target in names and names[target] != name:
+                table.setdefault(name, names[target])
         return table
 
     def _set_visibility(self, op: Op, member: Member) -> None:

@@ -5,74 +5,77 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
-from loom.ir.core import Module, Op, Value, symbol_name
+from loom.bytecode.index import EXPORTED
+from loom.ir.core import Op, Value, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
 from loom.ir.types import Type
-from loom.transforms.dce import is_exported
-
-
-@attrs.frozen(eq=False)
-class Member:
-    """One module of the universe."""
-
-    module: Module
-    is_library: bool
-    symbols: dict[str, Op]
-
+from loom.link.member import Linkable, Member
 
 # Contracts that every module which uses them states for itself; equal ones are one.
 SHARED: Final = frozenset({"template.decl", "kernel.entry.decl"})
 
-
-def is_declaration(op: Op) -> bool:
-    """Whether an op only declares its symbol. A template family is its own definition."""
-    return "declaration" in op.spec.traits and op.name not in ("template.decl", "template.ukernel")
-
-
-def _order(module: Module) -> tuple[str, ...]:
-    """A key that does not depend on file names or on the order in which modules were given."""
-    return tuple(sorted(name for op in module.body if (name := symbol_name(op)) is not None))
+# A module-level operation of a member, by position.
+Place = tuple[Member, int]
 
 
 class Universe:
     """Index of every symbol by name. Order of construction never decides anything."""
 
-    def __init__(self, inputs: Iterable[Module], libraries: Iterable[Module]) -> None:
-        self.inputs = [Member(m, False, m.symbols()) for m in sorted(inputs, key=_order)]
-        self.libraries = [Member(m, True, m.symbols()) for m in sorted(libraries, key=_order)]
-        self.direct: dict[str, tuple[Member, Op]] = {}
-        self.exported: dict[str, list[tuple[Member, Op]]] = {}
-        self.providers: dict[str, list[tuple[Member, Op]]] = {}
+    def __init__(self, inputs: Iterable[Linkable], libraries: Iterable[Linkable]) -> None:
+        self.inputs = sorted((Member(m, False) for m in inputs), key=Member.order)
+        self.libraries = sorted((Member(m, True) for m in libraries), key=Member.order)
+        self._direct: dict[str, Place] = {}
+        self._exported: dict[str, list[Place]] = {}
+        self._providers: dict[str, list[Place]] = {}
         self._index()
 
     def _index(self) -> None:
         for member in self.inputs:
-            for name, op in member.symbols.items():
-                if is_declaration(op):
+            for name, ordinal in member.symbols.items():
+                if member.declares(ordinal):
                     continue
-                other = self.direct.get(name)
-                if other is not None:
-                    if op.name != other[1].name or op.name not in SHARED:
-                        raise LoomError([_duplicate(name, op, other[1])])
-                    check_compatible(op, other[1])
-                self.direct.setdefault(name, (member, op))
+                other, at = self._direct.setdefault(name, (member, ordinal))
+                if other is not member:
+                    op, first = member.op(ordinal), other.op(at)
+                    if op.name != first.name or op.name not in SHARED:
+                        raise LoomError([_duplicate(name, op, first)])
+                    check_compatible(op, first)
         for member in self.libraries:
-            for name, op in member.symbols.items():
-                if not is_declaration(op) and (is_exported(op) or op.name == "config.def" or op.name in SHARED):
-                    self.exported.setdefault(name, []).append((member, op))
+            for name, ordinal in member.symbols.items():
+                kind = member.op_names[ordinal]
+                if not member.declares(ordinal) and (
+                    member.flags[ordinal] & EXPORTED or kind == "config.def" or kind in SHARED
+                ):
+                    self._exported.setdefault(name, []).append((member, ordinal))
         for member in (*self.inputs, *self.libraries):
-            for op in member.symbols.values():
-                if op.name in ("template.def", "template.ukernel"):
-                    self.providers.setdefault(str(op.attribute("family")), []).append((member, op))
+            for ordinal in member.symbols.values():
+                family = member.families[ordinal]
+                if family is not None:
+                    self._providers.setdefault(family, []).append((member, ordinal))
+
+    def known(self) -> list[str]:
+        """Names that inputs define or libraries export."""
+        return [*self._direct, *self._exported]
+
+    def direct(self, name: str) -> tuple[Member, Op] | None:
+        """The definition of a name in the inputs."""
+        found = self._direct.get(name)
+        return (found[0], found[0].op(found[1])) if found is not None else None
+
+    def exported(self, name: str) -> list[tuple[Member, Op]]:
+        """The definitions of a name that libraries export."""
+        return [(member, member.op(ordinal)) for member, ordinal in self._exported.get(name, ())]
+
+    def providers(self, family: str) -> list[tuple[Member, Op]]:
+        """The providers of a template family, anywhere."""
+        return [(member, member.op(ordinal)) for member, ordinal in self._providers.get(family, ())]
 
     def definition(self, name: str, declaration: Op) -> tuple[Member, Op] | None:
         """The definition that satisfies a declaration, or ``None``. Two eligible ones are an error."""
         if "import_module" in declaration.spec.attribute_index and declaration.attribute("import_module") is not None:
             return None
-        found = self.direct.get(name)
-        candidates = [] if found is not None else self.exported.get(name, [])
+        found = self.direct(name)
+        candidates = [] if found is not None else self.exported(name)
         if len(candidates) > 1 and not all(op.name in SHARED for _, op in candidates):
             raise LoomError([_duplicate(name, candidates[1][1], candidates[0][1])])
         found = found or (candidates[0] if candidates else None)

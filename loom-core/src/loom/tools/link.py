@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from loom.tools.common import (
     EXIT_OK,
@@ -15,6 +16,9 @@ from loom.tools.common import (
     write_module_output,
     write_output,
 )
+
+if TYPE_CHECKING:
+    from loom.link.member import Linkable
 
 EXAMPLES = """\
   loom-link model.loom --library=kernel.loom --library=motif.loom --root=@program \\
@@ -83,25 +87,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from loom import api
     from loom.link.linker import LinkOptions, link
+    from loom.link.member import Member
     from loom.plugins.manager import find_target
-    from loom.transforms.dce import is_exported
 
-    inputs = [api.load_bytes(*read_module_input(path, args.source_format)) for path in args.inputs]
+    inputs = [api.open_bytes(*read_module_input(path, args.source_format)) for path in args.inputs]
     if args.list_symbols:
         _print_symbols(inputs, args.json)
         return EXIT_OK
-    libraries = [api.load_bytes(*read_module_input(path, args.source_format)) for path in args.library]
+    libraries = [api.open_bytes(*read_module_input(path, args.source_format)) for path in args.library]
     roots = [r.removeprefix("@") for r in args.root]
     merge = args.mode == "merge" or (
         args.mode == "auto" and not (roots or libraries or args.include_input_exports or args.target)
     )
     if args.include_input_exports:
-        roots += [
-            name
-            for m in inputs
-            for name, op in m.symbols().items()
-            if is_exported(op) and "check" not in op.spec.traits
-        ]
+        roots += [name for member in [Member(m, False) for m in inputs] for name in member.exported_symbols()]
     keep_tests = (merge or args.include_input_tests or not roots) and not args.strip_check
     options = LinkOptions(
         tuple(dict.fromkeys(roots)),
@@ -136,15 +135,16 @@ def _run(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _print_symbols(modules: Sequence[object], as_json: bool) -> None:
-    from loom.ir.core import Module
-    from loom.transforms.dce import is_exported
+def _print_symbols(modules: Sequence[Linkable], as_json: bool) -> None:
+    from loom.bytecode.index import EXPORTED
+    from loom.link.member import Member
 
     rows = []
     for module in modules:
-        assert isinstance(module, Module)
-        for name, op in module.symbols().items():
-            rows.append({"symbol": name, "kind": op.name, "exported": is_exported(op), "module": module.name})
+        member = Member(module, False)
+        for name, ordinal in member.symbols.items():
+            exported = bool(member.flags[ordinal] & EXPORTED)
+            rows.append({"symbol": name, "kind": member.op_names[ordinal], "exported": exported, "module": module.name})
     if as_json:
         write_output("-", (json.dumps({"symbols": rows}, indent=2) + "\n").encode())
     else:
