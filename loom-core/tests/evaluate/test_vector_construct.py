@@ -261,3 +261,34 @@ def test_hadamard_transforms(programs: Programs) -> None:
             {"r": "vector<2x4xf32>"},
         )
         assert np.array_equal(r[0], np.array([[11, -3, -5, 1], [1, -1, -1, 1]]) * scale)
+
+
+def test_poison_of_work_items_that_do_not_look_at_it(programs: Programs) -> None:
+    body = """
+  %pv = scalar.poison : i32
+  %pi = index.cast %pv : i32 to index
+  %two = index.constant 2 : index
+  %ok = index.cmp ult, %lane, %two : index
+  %at = scf.select %ok, %lane, %pi : index
+  %pp = vector.poison : vector<2xi32>
+  %one = vector.constant 1 : vector<2xi32>
+  %x = scf.select %ok, %one, %pp : vector<2xi32>
+  %c0 = index.constant 0 : index
+  %e = vector.extract %x[%c0] : vector<2xi32> -> i32
+  %y = vector.addi %x, %x : vector<2xi32>
+  %limit = index.constant {limit} : index
+  %some = index.cmp ult, %lane, %limit : index
+  scf.if %some {{
+    %v = buffer.view %b[%at0] : buffer -> view<4x2xi32>
+    %m = vector.constant true : vector<2xi1>
+    vector.store.mask %y, %v[%at, 0], %m : vector<2xi32>, view<4x2xi32>, vector<2xi1>
+    view.atomic.reduce<addi> %e, %v[%at, 1] {{ordering = relaxed, scope = device}} : i32, view<4x2xi32>
+    %old = view.load %v[%at, 1] : view<4x2xi32> -> i32
+  }}"""
+    out = np.zeros((4, 2), dtype=np.int32)
+    programs.launch(programs.kernel(body.format(limit=2), "%b: buffer", size=4), [], [out])
+    assert np.array_equal(out, [[2, 3], [2, 3], [0, 0], [0, 0]])
+    text = programs.kernel(body.format(limit=3), "%b: buffer", size=4)
+    fault = programs.fault(lambda: programs.launch(text, [], [out]))
+    assert fault.code == "TYPE/012"
+    assert fault.params["workitem"] == "work-item (2, 0, 0) of workgroup (0, 0, 0)"

@@ -227,3 +227,72 @@ def test_inactive_work_items_access_nothing(programs: Programs) -> None:
         y=y,
     )
     assert np.array_equal(y, [3, 0, 3, 3, 0, 0, 0, 0])
+
+
+def test_strided_views_of_roots_that_work_items_chose(programs: Programs) -> None:
+    a = np.arange(24, dtype=np.int32)
+    b = -np.arange(24, dtype=np.int32)
+    y = np.zeros((4, 4), dtype=np.int32)
+    run(
+        programs,
+        """
+  %two = index.constant 2 : index
+  %low = index.cmp ult, %lane, %two : index
+  %columns = encoding.layout.strided [1, 6] : encoding<layout>
+  %root = scf.select %low, %a, %b : buffer
+  %v = buffer.view %root[%at0] : buffer -> view<6x4xi32, %columns>
+  %yv = buffer.view %y[%at0] : buffer -> view<4x4xi32>
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %off = vector.iota %zero step %one : vector<4xindex>
+  %old = vector.constant 500 : vector<4xi32>
+  %g = vector.gather.mask %v[%lane, 0][%off], %m, %old
+    : view<6x4xi32, %columns>, vector<4xindex>, vector<4xi1>, vector<4xi32>
+  vector.store %g, %yv[%lane, 0] : vector<4xi32>, view<4x4xi32>
+  %bump = vector.constant 1000 : vector<4xi32>
+  vector.atomic.reduce.mask<addi> %bump, %v[%lane, 0][%off], %m {ordering = relaxed, scope = device}
+    : vector<4xi32>, view<6x4xi32, %columns>, vector<4xindex>, vector<4xi1>""",
+        a=a,
+        b=b,
+        y=y,
+    )
+    first, second = np.arange(24).reshape(4, 6).T, -np.arange(24).reshape(4, 6).T
+    rows = np.stack([first[0], first[1], second[2], second[3]])
+    assert np.array_equal(y, np.where(MASKS, rows, 500))
+    for row, grid in ((0, first), (1, first), (2, second), (3, second)):
+        grid[row] += 1000 * MASKS[row]
+    assert np.array_equal(a.reshape(4, 6).T, first)
+    assert np.array_equal(b.reshape(4, 6).T, second)
+
+
+def test_private_scratch_of_each_work_item(programs: Programs) -> None:
+    y = np.zeros((4, 4), dtype=np.int32)
+    run(
+        programs,
+        """
+  %bytes = index.constant 16 : offset
+  %own = buffer.alloca<private> align(4) %bytes : buffer
+  %s = buffer.view %own[%at0] : buffer -> view<4xi32>
+  %yv = buffer.view %y[%at0] : buffer -> view<4x4xi32>
+  %l = index.cast %lane : index to i32
+  %all = vector.splat %l : vector<4xi32>
+  vector.store %all, %s[0] : vector<4xi32>, view<4xi32>
+  %three = scalar.constant 3 : i32
+  %minus = scalar.constant -1 : i32
+  %off = vector.iota %three step %minus : vector<4xi32>
+  %zero = scalar.constant 0 : i32
+  %one = scalar.constant 1 : i32
+  %count = vector.iota %zero step %one : vector<4xi32>
+  vector.scatter.mask %count, %s[0][%off], %m : vector<4xi32>, view<4xi32>, vector<4xi32>, vector<4xi1>
+  %hits = vector.constant 10 : vector<4xi32>
+  %none = vector.constant 0 : vector<4xi32>
+  vector.atomic.reduce<addi> %hits, %s[0][%none] {ordering = relaxed, scope = thread}
+    : vector<4xi32>, view<4xi32>, vector<4xi32>
+  %r = vector.load %s[0] : view<4xi32> -> vector<4xi32>
+  vector.store %r, %yv[%lane, 0] : vector<4xi32>, view<4x4xi32>""",
+        y=y,
+    )
+    want = np.repeat(np.arange(4)[:, None], 4, axis=1)
+    want[:, ::-1] = np.where(MASKS, np.arange(4), want[:, ::-1])
+    want[:, 0] += 40
+    assert np.array_equal(y, want)

@@ -68,7 +68,7 @@ class Frame:
         """The value that all active lanes share. Raises a located diagnostic when they differ."""
         if value.ndim == 0:
             return int(value)
-        values = value if self.mask is None else value[self.mask]
+        values = value if self.mask is None or not self.mask.any() else value[self.mask]
         if (values != values[0]).any():
             raise unsupported(op, f"{what} differs between work-items")
         return int(values[0])
