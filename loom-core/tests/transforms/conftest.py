@@ -15,6 +15,9 @@ from loom.evaluate.machine import Program
 from loom.ir.core import Module
 from loom.specialize.pipeline import specialize
 from loom.text.parser import parse_module
+from loom.transforms.canonicalize import canonicalize
+from loom.transforms.cse import eliminate_common
+from loom.transforms.loops import pipeline_loops, unroll_loops
 from loom.verify.verifier import verify_module
 
 LANES = 8
@@ -369,6 +372,25 @@ class Agreement:
         text = program.with_policies(outer, inner)
         assert program.run(specialized(text)) == program.run(plain), f"seed {seed}:\n{text}"
         return outer.clauses()
+
+    def check_each_pass(self, seed: int) -> None:
+        """The program means the same and stays valid after each single pass."""
+        rng = random.Random(~seed)
+        outer = Policy(rng.randint(2, 5), rng.randint(2, 4), rng.choice(SCHEDULES))
+        program = write_program(seed, read_ahead=True)
+        module = parse_module(program.with_policies(outer, Policy(2, 2, "")), "loop.loom")
+        (kernel,) = (op for op in module.ops if op.name == "kernel.def")
+        want = program.run(module)
+        for step in (
+            lambda: canonicalize(kernel, module.symbols()),
+            lambda: pipeline_loops(kernel, {}),
+            lambda: eliminate_common(kernel),
+            lambda: unroll_loops(kernel, {}),
+            lambda: canonicalize(kernel, module.symbols()),
+        ):
+            step()
+            assert verify_module(module) == []
+            assert program.run(module) == want, f"seed {seed}"
 
 
 @pytest.fixture(scope="session")

@@ -21,3 +21,8 @@ def test_policies_do_not_change_results(agreement: Agreement, shard: int) -> Non
     """Depths 1 to 5, factors 1 to 6 and bare unrolling, every schedule, 0 to 20 iterations."""
     for seed in range(FIRST + shard, FIRST + PROGRAMS, SHARDS):
         agreement.check(seed)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_every_pass_keeps_the_meaning(agreement: Agreement, seed: int) -> None:
+    agreement.check_each_pass(seed)

@@ -114,6 +114,17 @@ def test_accesses_that_may_meet_keep_their_order(schedule: str) -> None:
     assert [word for word in found.split() if word != "add"] == ["load", "store", "load", "store"]
 
 
+@pytest.mark.parametrize("schedule", ["linear", "interleaved", "recurrence"])
+def test_stores_do_not_pass_earlier_loads(schedule: str) -> None:
+    """A later store may overwrite what an earlier load still has to see."""
+    body = (
+        "    view.store %zero, %y[%i] : i32, view<16xi32>\n    %a = view.load %x[%i] : view<16xi32> -> i32\n"
+        "    %next = scalar.addi %acc, %a : i32"
+    )
+    found = order(unrolled(f"unroll schedule({schedule})", body))
+    assert [word for word in found.split() if word != "add"] == ["store", "load", "store", "load"]
+
+
 @pytest.mark.seed("N01")
 @pytest.mark.parametrize("schedule", ["linear", "interleaved", "recurrence"])
 def test_every_copy_keeps_its_fence(schedule: str) -> None:

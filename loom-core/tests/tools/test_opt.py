@@ -1,0 +1,129 @@
+"""``loom-opt``: passes by name, dumps, reports, exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from loom.tools.opt import main
+from loom.tools.opt_passes import PASSES
+
+SOURCE = """\
+template.decl @t.twice(%v: i32, %f: index) -> (i32)
+
+template.def<@t.twice> @twice(%v: i32, %f: index) -> (i32) {
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c2 = index.constant 2 : index
+  %r = scf.for %i = [%c0 to %c2 step %c1](%acc = %v : i32) -> (i32) unroll(%f) {
+    %next = scalar.addi %acc, %v : i32
+    scf.yield %next : i32
+  }
+  template.return %r : i32
+}
+
+func.def @unused(%v: i32) -> (i32) {
+  func.return %v : i32
+}
+
+func.def public @f(%x: view<16xi32>, %v: i32) -> (i32) {
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c9 = index.constant 9 : index
+  %depth = index.constant 3 : index
+  %r = scf.for %i = [%c0 to %c9 step %c1](%acc = %v : i32) -> (i32) pipeline(%depth) {
+    scf.schedule.fence
+    %y = view.load %x[%i] : view<16xi32> -> i32
+    %next = scalar.addi %acc, %y : i32
+    scf.yield %next : i32
+  }
+  func.return %r : i32
+}
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.loom").write_text(SOURCE)
+    return "in.loom"
+
+
+def test_passes_run_in_order(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without the fence the loop can read ahead; templates keep their policies for their callers."""
+    assert main([source]) == 0
+    assert capfd.readouterr().out == SOURCE
+    assert main([source, "--pass=strip-hints", "--pass=pipeline-scf-for", "--pass=unroll-scf-for"]) == 0
+    text = capfd.readouterr().out
+    assert "pipeline(" not in text
+    assert text.count("view.load") == 3
+    assert "unroll(%f)" in text
+    assert main([source, "--pass=strip-hints", "--pipeline=default"]) == 1, "the pipeline runs before the passes"
+
+
+def test_a_refused_policy_fails_and_writes_nothing(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([source, "--pass=pipeline-scf-for", "--output=out.loom", "--pass-report=json"]) == 1
+    captured = capfd.readouterr()
+    assert captured.out == ""
+    assert "[STRUCTURE/014]" in captured.err
+    assert not Path("out.loom").exists()
+    report, _ = json.JSONDecoder().raw_decode(captured.err)
+    assert [row["status"] for row in report["invocations"]] == ["ok", "failed"]
+
+
+def test_reports_say_what_changed(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([source, "--pass=symbol-dce", "--pass=cse", "--pass-report=json", "--output=out.loom"]) == 0
+    rows = json.loads(capfd.readouterr().err)["invocations"]
+    assert [(r["pass"], r["symbol"], r["changed"], r["status"]) for r in rows] == [
+        ("symbol-dce", None, True, "ok"),
+        ("cse", "f", False, "ok"),
+    ]
+    assert all(row["duration_ns"] > 0 for row in rows)
+    assert "@unused" not in Path("out.loom").read_text()
+    assert main([source, "--pass=dce", "--pass-report=text", "--output=out.loom"]) == 0
+    assert capfd.readouterr().err.count("unchanged") == 3
+
+
+def test_dumps_show_the_module_in_between(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    passes = ["--pass=strip-hints", "--pass=pipeline-scf-for", "--output=out.loom"]
+    assert main([source, *passes, "--dump-ir-before=pipeline-scf-for", "--dump-ir-after-all"]) == 0
+    text = capfd.readouterr().err
+    assert [line for line in text.splitlines() if line.startswith("// ")] == [
+        "// after strip-hints",
+        "// before pipeline-scf-for",
+        "// after pipeline-scf-for",
+    ]
+    assert main([source, *passes, "--dump-ir-before-all", "--dump-ir-format=jsonl", "--dump-ir-output=-"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [(r["stage"], r["pass"]) for r in rows] == [("before", "strip-hints"), ("before", "pipeline-scf-for")]
+    assert rows[0]["ir"] == SOURCE
+    assert main([source, *passes, "--dump-ir-after=strip-hints", "--dump-ir-output=dumps/"]) == 0
+    (dump,) = Path("dumps").iterdir()
+    assert dump.name == "0000-after-strip-hints.loom"
+    assert "scf.schedule.fence" not in dump.read_text()
+
+
+def test_passes_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-passes"]) == 0
+    listed = json.loads(capsys.readouterr().out)["passes"]
+    assert [row["key"] for row in listed] == list(PASSES)
+    assert all(row["available"] and row["description"] for row in listed)
+    assert main(["--pass-help=cse"]) == 0
+    assert capsys.readouterr().out.startswith("cse (function): ")
+
+
+def test_an_unknown_pass_is_a_usage_error(source: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([source, "--pass=canonicalise"])
+    assert caught.value.code == 2
+    assert "did you mean 'canonicalize'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", PASSES)
+def test_every_pass_keeps_a_valid_module(source: str, key: str, capfd: pytest.CaptureFixture[str]) -> None:
+    Path(source).write_text(SOURCE.replace("    scf.schedule.fence\n", ""))
+    assert main([source, f"--pass={key}", "--output=out.loom"]) == 0, capfd.readouterr().err
+    assert main(["out.loom"]) == 0
+    assert capfd.readouterr().out == Path("out.loom").read_text()
