@@ -51,7 +51,9 @@ def assert_same(machine: Sequence[Any], expected: Sequence[Any], nan_payload: bo
         if got.dtype.kind == "f" and not nan_payload:
             rows |= np.isnan(got) & np.isnan(want)
         bad = np.flatnonzero(~rows)
-        assert not bad.size, f"{bad.size} of {got.size} differ, first at {bad[0]}: got {got[bad[0]]!r}, want {want[bad[0]]!r}"
+        assert not bad.size, (
+            f"{bad.size} of {got.size} differ, first at {bad[0]}: got {got[bad[0]]!r}, want {want[bad[0]]!r}"
+        )
 
 
 def agree(text: str, target: str, workload: Sequence[int], arguments: Sequence[Any], **options: object) -> None:

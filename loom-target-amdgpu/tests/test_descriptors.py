@@ -95,7 +95,14 @@ def test_generic_contracts_are_the_common_subset() -> None:
 def test_names_of_the_reference(contract: str) -> None:
     """Spellings that authored programs rely on."""
     descriptor_set = build(contract)
-    for mnemonic in ("s_and_saveexec_b64", "s_mov_b64_exec", "v_perm_b32", "v_fma_f32", "s_load_dwordx4_offset_only", "ds_read_b32"):
+    for mnemonic in (
+        "s_and_saveexec_b64",
+        "s_mov_b64_exec",
+        "v_perm_b32",
+        "v_fma_f32",
+        "s_load_dwordx4_offset_only",
+        "ds_read_b32",
+    ):
         assert mnemonic in descriptor_set.by_mnemonic
     compare = descriptor_set.by_mnemonic["v_cmp_lt_i32_src0_inline"]
     assert compare.key == "amdgpu.v_cmp_slt_i32.src0_inline"

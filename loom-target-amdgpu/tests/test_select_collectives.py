@@ -14,7 +14,10 @@ KINDS = ["addi", "muli", "minsi", "maxsi", "minui", "maxui", "andi", "ori", "xor
 
 def kernel(lines: str, size: int, groups: int = 2, results: int = 1) -> str:
     """Lane values in ``%v``; stores %r0, %r1, ... per lane."""
-    stores = "\n".join(f"  view.store %r{k}, %out[{k}, %group, %lane] : i32, view<{results}x{groups}x{size}xi32>" for k in range(results))
+    stores = "\n".join(
+        f"  view.store %r{k}, %out[{k}, %group, %lane] : i32, view<{results}x{groups}x{size}xi32>"
+        for k in range(results)
+    )
     body = f"""
   %lane = kernel.workitem.id<x> : index
   %group = kernel.workgroup.id<x> : index
@@ -213,12 +216,16 @@ VECTOR_BODIES = {
 def test_vector_accesses(space: str, name: str, target: str) -> None:
     line, type_ = VECTOR_BODIES[name]
     dtype = {"i32": np.int32, "i8": np.int8, "f16": np.float16, "f64": np.float64, "bf16": np.uint16}[type_]
-    through = f"""
+    through = (
+        f"""
   %tile = buffer.alloca<workgroup> align(4) %bytes : buffer
   %tv = buffer.view %tile[%origin] : buffer -> view<40x9x{type_}>
   vector.store %b, %tv[%lane, 1] : vector<8x{type_}>, view<40x9x{type_}>
   kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
-  %c = vector.load %tv[%lane, 1] : view<40x9x{type_}> -> vector<8x{type_}>""" if space == "workgroup" else ""
+  %c = vector.load %tv[%lane, 1] : view<40x9x{type_}> -> vector<8x{type_}>"""
+        if space == "workgroup"
+        else ""
+    )
     stored = "%c" if through else "%b"
     body = f"""
   %lane = kernel.workitem.id<x> : index

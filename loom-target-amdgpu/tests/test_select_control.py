@@ -259,7 +259,12 @@ def test_all_lanes_on_one_side(name: str, target: str) -> None:
     """Arms and loops that no lane of a wave enters are skipped."""
     for fill in (-5, 0, 4, 1024):
         a = np.full(200, fill, np.int32)
-        agree(elementwise(BODIES[name], ["i32", "i32"], "i32"), target, [a.size], [a.size, a, a[::-1].copy(), np.zeros_like(a)])
+        agree(
+            elementwise(BODIES[name], ["i32", "i32"], "i32"),
+            target,
+            [a.size],
+            [a.size, a, a[::-1].copy(), np.zeros_like(a)],
+        )
 
 
 def _plain(body: str, size: tuple[int, int, int], groups: tuple[int, int, int], parameters: str) -> str:

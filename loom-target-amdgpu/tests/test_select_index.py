@@ -97,7 +97,11 @@ def test_bit_counts(name: str, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_comparisons(target: str) -> None:
     a, b = _pairs()
-    lines = ["    %zero = scalar.constant 0 : i32", "    %a = index.cast %x0 : i64 to index", "    %b = index.cast %x1 : i64 to index"]
+    lines = [
+        "    %zero = scalar.constant 0 : i32",
+        "    %a = index.cast %x0 : i64 to index",
+        "    %b = index.cast %x1 : i64 to index",
+    ]
     for k, predicate in enumerate(("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")):
         lines += [
             f"    %c{k} = index.cmp {predicate}, %a, %b : index", f"    %b{k} = scalar.constant {1 << k} : i32",
@@ -105,7 +109,12 @@ def test_comparisons(target: str) -> None:
             f"    %t{k} = scalar.ori %{'zero' if k == 0 else f't{k - 1}'}, %s{k} : i32",
         ]  # fmt: skip
     lines.append("    %r = scalar.addi %t9, %zero : i32")
-    agree(elementwise("\n".join(lines), ["i64", "i64"], "i32"), target, [a.size], [a.size, a, b, np.zeros(a.size, np.int32)])
+    agree(
+        elementwise("\n".join(lines), ["i64", "i64"], "i32"),
+        target,
+        [a.size],
+        [a.size, a, b, np.zeros(a.size, np.int32)],
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -120,7 +129,9 @@ def test_lane_index_against_a_uniform_64_bit_bound(limit: int, target: str) -> N
             f"    %t{k} = scalar.ori %{'zero' if k == 0 else f't{k - 1}'}, %s{k} : i32",
         ]  # fmt: skip
     lines.append("    %r = scalar.addi %t9, %x0 : i32")
-    text = elementwise("\n".join(lines), ["i32"], "i32").replace("launch(%count: index", "launch(%count: index, %bound: index")
+    text = elementwise("\n".join(lines), ["i32"], "i32").replace(
+        "launch(%count: index", "launch(%count: index, %bound: index"
+    )
     a = np.zeros(300, np.int32)
     agree(text, target, [a.size], [a.size, limit, a, np.zeros_like(a)])
 

@@ -12,7 +12,17 @@ ARGUMENTS = np.concatenate([
     np.linspace(-110, 130, 900), np.linspace(-2, 2, 300), 10.0 ** np.linspace(-44, 38, 300), -(10.0 ** np.linspace(-44, 38, 100)),
     [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, 2.0, 0.25, 0.5, 0.75],
 ]).astype(np.float32)  # fmt: skip
-FUNCTIONS = {"exp2f": 2, "expf": 4, "log2f": 3, "logf": 4, "log10f": 4, "rsqrtf": 3, "logisticf": 4, "siluf": 5, "tanhf": 8}
+FUNCTIONS = {
+    "exp2f": 2,
+    "expf": 4,
+    "log2f": 3,
+    "logf": 4,
+    "log10f": 4,
+    "rsqrtf": 3,
+    "logisticf": 4,
+    "siluf": 5,
+    "tanhf": 8,
+}
 
 
 def units(got: np.ndarray, want: np.ndarray) -> np.ndarray:
@@ -34,7 +44,9 @@ def test_f32_functions(name: str, target: str) -> None:
         # The exponential of a large negative argument is subnormal and has fewer bits to multiply.
         error = np.where(ARGUMENTS < -87, 0.0, error)
     worst = int(np.argmax(error))
-    assert error[worst] <= FUNCTIONS[name], f"{name}({ARGUMENTS[worst]!r}) = {machine[2][worst]!r}, want {expected[2][worst]!r}"
+    assert error[worst] <= FUNCTIONS[name], (
+        f"{name}({ARGUMENTS[worst]!r}) = {machine[2][worst]!r}, want {expected[2][worst]!r}"
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -78,7 +78,10 @@ def test_division(name: str, type_: str, target: str) -> None:
     agree(text, target, [a.size], [a.size, a, b, np.zeros_like(a)])
 
 
-@pytest.mark.parametrize("divisor", [1, 2, 3, 5, 6, 7, 9, 10, 12, 14, 25, 28, 100, 125, 127, 641, 1000, 6700417, 2147483647, -2147483648, -1, -3, -10])
+@pytest.mark.parametrize(
+    "divisor",
+    [1, 2, 3, 5, 6, 7, 9, 10, 12, 14, 25, 28, 100, 125, 127, 641, 1000, 6700417, 2147483647, -2147483648, -1, -3, -10],
+)
 def test_division_by_constants(divisor: int) -> None:
     values = edges(np.int32)
     values = np.concatenate([values, np.random.default_rng(1).integers(-(2**31), 2**31, 400, dtype=np.int32)])
@@ -86,7 +89,9 @@ def test_division_by_constants(divisor: int) -> None:
         values = values[values != -(2**31)]
     for name in ("divui", "remui", "divsi", "remsi"):
         body = f"    %d = scalar.constant {divisor} : i32\n    %r = scalar.{name} %x0, %d : i32"
-        agree(elementwise(body, ["i32"], "i32"), TARGETS[0], [values.size], [values.size, values, np.zeros_like(values)])
+        agree(
+            elementwise(body, ["i32"], "i32"), TARGETS[0], [values.size], [values.size, values, np.zeros_like(values)]
+        )
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -126,7 +131,9 @@ def test_integer_conversions(source: str, destination: str, target: str) -> None
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("type_", FLOATS)
-@pytest.mark.parametrize("name", ["addf", "subf", "mulf", "divf", "minimumf", "maximumf", "minnumf", "maxnumf", "copysignf"])
+@pytest.mark.parametrize(
+    "name", ["addf", "subf", "mulf", "divf", "minimumf", "maximumf", "minnumf", "maxnumf", "copysignf"]
+)
 def test_float_binary(name: str, type_: str, target: str) -> None:
     a, b = pairs(float_edges(FLOATS[type_]))
     text = elementwise(f"    %r = scalar.{name} %x0, %x1 : {type_}", [type_, type_], type_)
@@ -171,11 +178,18 @@ def test_float_comparisons_and_classes(type_: str, target: str) -> None:
             f"    %t{k} = scalar.ori %{'zero' if k == 0 else f't{k - 1}'}, %s{k} : i32",
         ]  # fmt: skip
     lines.append(f"    %r = scalar.addi %t{len(tests) - 1}, %zero : i32")
-    agree(elementwise("\n".join(lines), [type_, type_], "i32"), target, [a.size], [a.size, a, b, np.zeros(a.size, np.int32)])
+    agree(
+        elementwise("\n".join(lines), [type_, type_], "i32"),
+        target,
+        [a.size],
+        [a.size, a, b, np.zeros(a.size, np.int32)],
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("source", "destination"), [("f16", "f32"), ("f16", "f64"), ("f32", "f64"), ("f64", "f32"), ("f32", "f16")])
+@pytest.mark.parametrize(
+    ("source", "destination"), [("f16", "f32"), ("f16", "f64"), ("f32", "f64"), ("f64", "f32"), ("f32", "f16")]
+)
 def test_float_conversions(source: str, destination: str, target: str) -> None:
     a = float_edges(FLOATS[source])
     name = "extf" if int(source[1:]) < int(destination[1:]) else "fptrunc"
@@ -186,7 +200,11 @@ def test_float_conversions(source: str, destination: str, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("name", "source", "destination"),
-    [(n, s, d) for n in ("sitofp", "uitofp") for s, d in (("i32", "f32"), ("i32", "f64"), ("i16", "f16"), ("i8", "f32"), ("i8", "f16"))],
+    [
+        (n, s, d)
+        for n in ("sitofp", "uitofp")
+        for s, d in (("i32", "f32"), ("i32", "f64"), ("i16", "f16"), ("i8", "f32"), ("i8", "f16"))
+    ],
 )
 def test_integer_to_float(name: str, source: str, destination: str, target: str) -> None:
     a = edges(INTEGERS[source])

@@ -22,12 +22,16 @@ def many_live_vectors(count: int) -> str:
     lines.append(f"  %t{count} = scalar.addi %s{count - 1}, %s{count - 1} : i32")
     for k in reversed(range(count)):
         lines.append(f"  %t{k} = scalar.subi %v{k}, %t{k + 1} : i32")
-    body = f"""
+    body = (
+        f"""
   %lane = kernel.workitem.id<x> : index
   %origin = index.constant 0 : offset
   %in = buffer.view %x[%origin] : buffer -> view<{count}x32xi32>
   %out = buffer.view %y[%origin] : buffer -> view<32xi32>
-""" + "\n".join(lines) + "\n  view.store %t0, %out[%lane] : i32, view<32xi32>"
+"""
+        + "\n".join(lines)
+        + "\n  view.store %t0, %out[%lane] : i32, view<32xi32>"
+    )
     return _plain(body, (32, 1, 1), (1, 1, 1), "%x: buffer, %y: buffer")
 
 
@@ -41,11 +45,15 @@ def many_live_scalars(count: int) -> str:
     lines.append(f"  %t{count} = scalar.addi %s{count - 1}, %s{count - 1} : i32")
     for k in reversed(range(count)):
         lines.append(f"  %t{k} = scalar.subi %a{k}, %t{k + 1} : i32")
-    body = """
+    body = (
+        """
   %lane = kernel.workitem.id<x> : index
   %origin = index.constant 0 : offset
   %out = buffer.view %y[%origin] : buffer -> view<32xi32>
-""" + "\n".join(lines) + "\n  view.store %t0, %out[%lane] : i32, view<32xi32>"
+"""
+        + "\n".join(lines)
+        + "\n  view.store %t0, %out[%lane] : i32, view<32xi32>"
+    )
     return _plain(body, (32, 1, 1), (1, 1, 1), f"%y: buffer, {parameters}")
 
 

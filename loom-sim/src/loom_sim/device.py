@@ -12,7 +12,6 @@ from loom.plugins.records import OpenDevice, TargetProfile
 from loom_sim.amdgpu.program import LaunchReport, Program, load
 
 
-
 def open_sim(target: TargetProfile | None) -> OpenDevice:
     """Open the simulator of the target's family.
 
@@ -20,8 +19,14 @@ def open_sim(target: TargetProfile | None) -> OpenDevice:
         LoomError: no target, or one of a family that is not simulated.
     """
     if target is None:
-        raise fail("TARGET/026", "the simulator needs a target", None, hint="pass --target=amdgpu:gfx1100", emitter="driver",
-                   function_name="")
+        raise fail(
+            "TARGET/026",
+            "the simulator needs a target",
+            None,
+            hint="pass --target=amdgpu:gfx1100",
+            emitter="driver",
+            function_name="",
+        )
     if target.family == "x86":
         from loom_sim.x86.device import open_x86_sim
 
@@ -69,8 +74,14 @@ class AmdgpuSimulator:
 
     def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:
         """Functions have no entry point in a code object; raises `LoomError`."""
-        raise fail("TARGET/036", f"the device 'sim' runs kernels of {self.target.name}, not functions", function.loc,
-                   emitter="driver", device="sim", target_name=self.target.name)
+        raise fail(
+            "TARGET/036",
+            f"the device 'sim' runs kernels of {self.target.name}, not functions",
+            function.loc,
+            emitter="driver",
+            device="sim",
+            target_name=self.target.name,
+        )
 
     def close(self) -> None:
         """Forget compiled kernels."""

@@ -19,7 +19,11 @@ DISPATCH: Final = "amdgpu.dispatch_ptr"
 M0: Final = "amdgpu.m0"
 AXES: Final = "xyz"
 # User SGPR pairs in register order, with the name that the kernel descriptor knows.
-USER_PAIRS: Final = ((DISPATCH, "dispatch_ptr"), (KERNARG, "kernarg_segment_ptr"), ("amdgpu.dispatch_id", "dispatch_id"))
+USER_PAIRS: Final = (
+    (DISPATCH, "dispatch_ptr"),
+    (KERNARG, "kernarg_segment_ptr"),
+    ("amdgpu.dispatch_id", "dispatch_id"),
+)
 WORKGROUP_ID: Final = "amdgpu.workgroup_id."
 WORKITEM_ID: Final = "amdgpu.workitem_id."
 PACKED: Final = {"amdgpu.workitem_id.packed.xy": 1, "amdgpu.workitem_id.packed.xyz": 2}
@@ -78,8 +82,13 @@ def _size(type_: Type, loc: Location) -> int:
         return POINTER_SIZE
     if isinstance(type_, ScalarType):
         return 8 if type_.width == 64 else 4
-    raise fail("TARGET/033", f"a launch parameter of type {type_} has no place in the kernel ABI", loc, emitter="amdgpu",
-               source_type=type_)
+    raise fail(
+        "TARGET/033",
+        f"a launch parameter of type {type_} has no place in the kernel ABI",
+        loc,
+        emitter="amdgpu",
+        source_type=type_,
+    )
 
 
 def abi_layout(layout: KernargLayout) -> Dictionary:
@@ -115,7 +124,9 @@ def from_abi_layout(entries: Mapping[str, object], loc: Location) -> KernargLayo
     def numbers(key: str, count: int) -> tuple[int, ...]:
         found = entries.get(key, ())
         if not isinstance(found, tuple | list) or len(found) != count or not all(isinstance(n, int) for n in found):
-            raise fail("TARGET/049", f"abi_layout: '{key}' must list {count} integers", loc, emitter="amdgpu", field_name=key)
+            raise fail(
+                "TARGET/049", f"abi_layout: '{key}' must list {count} integers", loc, emitter="amdgpu", field_name=key
+            )
         return tuple(found)
 
     def count_of(key: str) -> int:
@@ -128,13 +139,17 @@ def from_abi_layout(entries: Mapping[str, object], loc: Location) -> KernargLayo
     names = entries.get("direct_arg_names", {})
     parameters = []
     scalars = zip(
-        numbers("direct_arg_parameter_indices", scalar_count), numbers("direct_arg_offsets", scalar_count),
-        numbers("direct_arg_sizes", scalar_count), strict=True,
-    )  # fmt: skip
+        numbers("direct_arg_parameter_indices", scalar_count),
+        numbers("direct_arg_offsets", scalar_count),
+        numbers("direct_arg_sizes", scalar_count),
+        strict=True,
+    )
     for position, (index, offset, size) in enumerate(scalars):
         name = names.get(f"arg{position}") if isinstance(names, dict) else None
         parameters.append(Parameter(index, name, offset, size, False))
-    buffers = zip(numbers("resource_parameter_indices", buffer_count), numbers("resource_offsets", buffer_count), strict=True)
+    buffers = zip(
+        numbers("resource_parameter_indices", buffer_count), numbers("resource_offsets", buffer_count), strict=True
+    )
     for index, offset in buffers:
         parameters.append(Parameter(index, None, offset, POINTER_SIZE, True))
     parameters.sort(key=lambda p: p.offset)

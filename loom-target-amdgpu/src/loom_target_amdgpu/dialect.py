@@ -15,7 +15,9 @@ def _record(op: Target) -> list[Diagnostic]:
     found = known.get(op.profile)
     if found is None:
         hint = did_you_mean(op.profile, known)
-        return [Diagnostic("AMDGPU/003", f"unknown processor '{op.profile}'", op.loc, {"processor": op.profile}, hint=hint)]
+        return [
+            Diagnostic("AMDGPU/003", f"unknown processor '{op.profile}'", op.loc, {"processor": op.profile}, hint=hint)
+        ]
     if not found.contract:
         message = f"the processor '{op.profile}' has no instruction set to compile for"
         return [Diagnostic("AMDGPU/004", message, op.loc, {"processor": op.profile})]
@@ -24,14 +26,30 @@ def _record(op: Target) -> list[Diagnostic]:
         return []
     other = known.get(str(override))
     if other is None:
-        return [Diagnostic("AMDGPU/003", f"unknown processor '{override}'", op.loc, {"processor": str(override)},
-                           hint=did_you_mean(str(override), known))]
+        return [
+            Diagnostic(
+                "AMDGPU/003",
+                f"unknown processor '{override}'",
+                op.loc,
+                {"processor": str(override)},
+                hint=did_you_mean(str(override), known),
+            )
+        ]
     if other.contract != found.contract:
         message = f"the processor override '{override}' changes the contract from {found.contract} to {other.contract}"
-        return [Diagnostic("AMDGPU/005", message, op.loc, {
-            "processor": str(override), "target_descriptor_set": other.contract, "target_name": op.symbol,
-            "record_descriptor_set": found.contract,
-        })]  # fmt: skip
+        return [
+            Diagnostic(
+                "AMDGPU/005",
+                message,
+                op.loc,
+                {
+                    "processor": str(override),
+                    "target_descriptor_set": other.contract,
+                    "target_name": op.symbol,
+                    "record_descriptor_set": found.contract,
+                },
+            )
+        ]
     return []
 
 

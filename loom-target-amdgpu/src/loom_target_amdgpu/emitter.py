@@ -57,13 +57,22 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
     names = [k.image.name for k in compiled]
     for kernel, name in zip(kernels, names, strict=True):
         if names.count(name) > 1:
-            raise fail("TARGET/022", f"two kernels are exported as '{name}'", kernel.op.loc, emitter="amdgpu-hsaco",
-                       function_name=kernel.op.callee, target_name=processor.name, constraint_key="export.unique")
+            raise fail(
+                "TARGET/022",
+                f"two kernels are exported as '{name}'",
+                kernel.op.loc,
+                emitter="amdgpu-hsaco",
+                function_name=kernel.op.callee,
+                target_name=processor.name,
+                constraint_key="export.unique",
+            )
     data = link(compiled, processor)
     from loom.text.printer import print_module
 
     report = {"kernels": {k.image.name: _report(k) for k in compiled}}
-    return EmitResult(Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module))
+    return EmitResult(
+        Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module)
+    )
 
 
 def _report(kernel: CompiledKernel) -> dict[str, object]:
@@ -86,8 +95,14 @@ def _report(kernel: CompiledKernel) -> dict[str, object]:
 def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, DescriptorSet]:
     target = request.target
     if target is None:
-        raise fail("TARGET/026", "an AMD GPU code object needs a target", None, hint="pass --target=amdgpu:<processor>",
-                   emitter="amdgpu-hsaco", function_name="")
+        raise fail(
+            "TARGET/026",
+            "an AMD GPU code object needs a target",
+            None,
+            hint="pass --target=amdgpu:<processor>",
+            emitter="amdgpu-hsaco",
+            function_name="",
+        )
     processor = profile(target.selector)
     descriptor_set = build(target.contract)
     originals = list(request.module.ops)
@@ -118,21 +133,36 @@ def _check_contract(kernel: low.KernelDef, processor: Processor) -> None:
     accepted = facts_of(processor)["contracts"]
     assert isinstance(accepted, tuple)
     if kernel.contract not in accepted:
-        raise fail("TARGET/052", f"the kernel '@{kernel.callee}' is written for {kernel.contract}, which {processor.name} does not"
-                   " satisfy", kernel.loc, emitter="amdgpu-hsaco", function_name=kernel.callee, target_name=processor.name)
+        raise fail(
+            "TARGET/052",
+            f"the kernel '@{kernel.callee}' is written for {kernel.contract}, which {processor.name} does not satisfy",
+            kernel.loc,
+            emitter="amdgpu-hsaco",
+            function_name=kernel.callee,
+            target_name=processor.name,
+        )
 
 
 def _lower_kernel(
-    kernel: kernel_ops.Def, target: TargetProfile, processor: Processor, descriptor_set: DescriptorSet, witness: str,
+    kernel: kernel_ops.Def,
+    target: TargetProfile,
+    processor: Processor,
+    descriptor_set: DescriptorSet,
+    witness: str,
     symbols: Mapping[str, Op],
-) -> LoweredKernel:  # fmt: skip
+) -> LoweredKernel:
     """Replace a source kernel by its Low."""
     facts = {**facts_of(processor), **target.facts}
     lowered = low.KernelDef.build(
-        callee=kernel.callee, retain="retain", contract=target.contract, witness=witness,
-        export_symbol=kernel.export_symbol if kernel.export_symbol != kernel.callee else None, linkage=kernel.linkage, loc=kernel.loc,
+        callee=kernel.callee,
+        retain="retain",
+        contract=target.contract,
+        witness=witness,
+        export_symbol=kernel.export_symbol if kernel.export_symbol != kernel.callee else None,
+        linkage=kernel.linkage,
+        loc=kernel.loc,
         regions=[Region([Block()])],
-    )  # fmt: skip
+    )
     lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
     selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()

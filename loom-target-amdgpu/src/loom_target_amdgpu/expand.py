@@ -105,8 +105,13 @@ class Expander:
         elif kind in (Kind.SPILL, Kind.RELOAD):
             yield from self._memory(item)
         else:
-            raise fail("TARGET/054", f"a '{kind.name.lower()}' has no machine form", item.loc,  # type: ignore[arg-type]
-                       emitter="amdgpu", subject_kind=kind.name.lower())
+            raise fail(
+                "TARGET/054",
+                f"a '{kind.name.lower()}' has no machine form",
+                item.loc,  # type: ignore[arg-type]
+                emitter="amdgpu",
+                subject_kind=kind.name.lower(),
+            )
 
     def _dead(self, value: VReg) -> int:
         raise AssertionError(f"{value} has no register")
@@ -114,7 +119,11 @@ class Expander:
     def _live_in(self, item: Instruction) -> Iterator[Code]:
         """Workgroup ids in trap registers are copied; everything else is where it was fixed."""
         key = str(item.immediates["key"])
-        if self._workgroup_ids != "trap" or not key.startswith("amdgpu.workgroup_id.") or item.results[0] not in self._assign:
+        if (
+            self._workgroup_ids != "trap"
+            or not key.startswith("amdgpu.workgroup_id.")
+            or item.results[0] not in self._assign
+        ):
             return
         target = self._register(item.results[0])
         names = self._asm.names
@@ -134,8 +143,13 @@ class Expander:
         true, false = (edge.block.label for edge in item.successors)
         value = item.operands[0]
         if value.reg_class != _SCC:
-            raise fail("TARGET/054", "a conditional branch needs the scalar condition bit", item.loc,  # type: ignore[arg-type]
-                       emitter="amdgpu", subject_kind=value.reg_class)
+            raise fail(
+                "TARGET/054",
+                "a conditional branch needs the scalar condition bit",
+                item.loc,  # type: ignore[arg-type]
+                emitter="amdgpu",
+                subject_kind=value.reg_class,
+            )
         if true == following:
             yield self._asm.plain("s_cbranch_scc0", item.loc, target=false, simm16=0)
             return
@@ -177,7 +191,9 @@ class Expander:
             return asm.plain("s_mov_b32", sdst=asm.names["m0"], ssrc0=src)
         if pair == (_SGPR, _M0):
             return asm.plain("s_mov_b32", sdst=dst, ssrc0=asm.names["m0"])
-        raise fail("TARGET/054", f"no instruction moves {pair[1]} to {pair[0]}", None, emitter="amdgpu", subject_kind="move")
+        raise fail(
+            "TARGET/054", f"no instruction moves {pair[1]} to {pair[0]}", None, emitter="amdgpu", subject_kind="move"
+        )
 
     def _scalar_move(self, dst: int, src: int, units: int) -> Iterator[Code]:
         while units:
@@ -200,23 +216,38 @@ class Expander:
                 holder, lane = divmod(slot.offset + unit, self._asm.wave)
                 vector = VGPR + self._lane_base + holder
                 if vector >= VGPR + 256:
-                    raise fail("TARGET/022", "too few registers: no vector register is left to keep spilled scalars in", None,
-                               emitter="amdgpu", constraint_key="registers.sgpr")
+                    raise fail(
+                        "TARGET/022",
+                        "too few registers: no vector register is left to keep spilled scalars in",
+                        None,
+                        emitter="amdgpu",
+                        constraint_key="registers.sgpr",
+                    )
                 if item.kind is Kind.SPILL:
                     yield self._asm.plain("v_writelane_b32", vdst=vector, src0=register + unit, src1=128 + lane)
                 else:
                     yield self._asm.plain("v_readlane_b32", vdst=register + unit, src0=vector, src1=128 + lane)
             return
         if slot.reg_class != _VGPR:
-            raise fail("TARGET/022", f"values of {slot.reg_class} cannot be spilled here", None, emitter="amdgpu",
-                       constraint_key=f"registers.{slot.reg_class}")
+            raise fail(
+                "TARGET/022",
+                f"values of {slot.reg_class} cannot be spilled here",
+                None,
+                emitter="amdgpu",
+                constraint_key=f"registers.{slot.reg_class}",
+            )
         done = 0
         while done < slot.units:
             count = min(4, slot.units - done)
             offset = self._scratch_base + 4 * (slot.offset + done)
             if offset > _MAX_SCRATCH_OFFSET:
-                raise fail("TARGET/022", "the kernel spills more vector registers than scratch offsets reach", None,
-                           emitter="amdgpu", constraint_key="registers.vgpr")
+                raise fail(
+                    "TARGET/022",
+                    "the kernel spills more vector registers than scratch offsets reach",
+                    None,
+                    emitter="amdgpu",
+                    constraint_key="registers.vgpr",
+                )
             yield self._scratch(item.kind is Kind.SPILL, register + done, count, offset)
             done += count
 
@@ -226,4 +257,4 @@ class Expander:
         mnemonic = f"scratch_{'store' if store else 'load'}_{words[count]}"
         row = asm.table.find(mnemonic, form="st")
         field = next(o.name for o in row.operands if o.ranges)
-        return asm.plain(mnemonic, form="st", modifiers={"offset": offset}, **{field: register})
+        return asm.plain(mnemonic, form="st", modifiers={"offset": offset}, **{field: register})  # type: ignore[arg-type]  # the field's name depends on the family

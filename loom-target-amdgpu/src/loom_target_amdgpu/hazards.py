@@ -19,7 +19,9 @@ from loom_target_amdgpu.machine_code import Assembler, Code
 Key = tuple[str, int]
 State = dict[Key, int]
 
-_MEMORY_FORMATS: Final = frozenset({"GLOBAL", "SCRATCH", "FLAT", "MUBUF", "MTBUF", "VGLOBAL", "VSCRATCH", "VFLAT", "VBUFFER"})
+_MEMORY_FORMATS: Final = frozenset(
+    {"GLOBAL", "SCRATCH", "FLAT", "MUBUF", "MTBUF", "VGLOBAL", "VSCRATCH", "VFLAT", "VBUFFER"}
+)
 _FORGET: Final = 24
 """Wait states after which no rule looks back."""
 _TRANS_WINDOW: Final = 6
@@ -73,7 +75,10 @@ class _Cdna:
         row = code.row
         if is_vector(code):
             for unit in _scalar_units(code.reads):
-                yield ("vector-scalar", unit), 4 if row.mnemonic in _LANE_SELECT or row.mnemonic.startswith("v_div_fmas") else 2
+                yield (
+                    ("vector-scalar", unit),
+                    4 if row.mnemonic in _LANE_SELECT or row.mnemonic.startswith("v_div_fmas") else 2,
+                )
             for unit in _vector_units(code.reads):
                 if "trans" not in row.flags:
                     yield ("trans", unit), 1
@@ -139,9 +144,8 @@ class _Rdna:
 
     def before(self, code: Code, state: State) -> list[Code]:
         fields: dict[str, int] = {}
-        if is_vector(code) and self._trans_use:
-            if any(("trans", unit) in state for unit in code.reads):
-                fields["va_vdst"] = 0
+        if is_vector(code) and self._trans_use and any(("trans", unit) in state for unit in code.reads):
+            fields["va_vdst"] = 0
         if self._scalar_reads:
             for unit in _scalar_units(code.reads):
                 if ("vector-scalar", unit) in state:
@@ -224,8 +228,11 @@ def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, trans_use
 
 
 def _walk(
-    codes: list[Code], state: State, before: Callable[[Code, State], list[Code]], after: Callable[[Code, State], None],
-) -> list[Code]:  # fmt: skip
+    codes: list[Code],
+    state: State,
+    before: Callable[[Code, State], list[Code]],
+    after: Callable[[Code, State], None],
+) -> list[Code]:
     out: list[Code] = []
     for code in codes:
         out += before(code, state)

@@ -89,9 +89,12 @@ def compile_kernel(
     keys = {op.key for op in ready.kernel.body.ops() if isinstance(op, low.LiveIn)}
     state = launch_state(keys, generation)
     function = to_machine(
-        ready.kernel, descriptor_set, fixed=lambda op: state.units.get(op.key) if isinstance(op, low.LiveIn) else None,
-        memory=ready.memory, locks=ready.locks,
-    )  # fmt: skip
+        ready.kernel,
+        descriptor_set,
+        fixed=lambda op: state.units.get(op.key) if isinstance(op, low.LiveIn) else None,
+        memory=ready.memory,
+        locks=ready.locks,
+    )
     before = function.order() if check else {}
     scopes = schedule(function, model(processor), strategy)
     if check:
@@ -99,8 +102,15 @@ def compile_kernel(
     try:
         allocation = allocate(function)
     except AllocationError as error:
-        raise fail("TARGET/022", f"register allocation failed: {error.why}", error.loc or kernel.loc, emitter="amdgpu",  # type: ignore[arg-type]
-                   function_name=kernel.callee, target_name=processor.name, constraint_key="registers") from None
+        raise fail(
+            "TARGET/022",
+            f"register allocation failed: {error.why}",
+            error.loc or kernel.loc,  # type: ignore[arg-type]  # locations of instructions are those of their ops
+            emitter="amdgpu",
+            function_name=kernel.callee,
+            target_name=processor.name,
+            constraint_key="registers",
+        ) from None
     if check:
         check_allocation(function, allocation)
     assembler = Assembler(processor.family, processor.wave, generation.constant_bus)
@@ -113,16 +123,30 @@ def compile_kernel(
     code = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
-        image=image, blocks=tuple(blocks), vgprs=vgprs, sgprs=sgprs, lds_bytes=ready.lds_bytes, scratch_bytes=scratch,
-        spills=allocation.spills, reloads=allocation.reloads, moves=allocation.moves, waits=waits.inserted,
-        waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs), scopes=scopes,
-    )  # fmt: skip
+        image=image,
+        blocks=tuple(blocks),
+        vgprs=vgprs,
+        sgprs=sgprs,
+        lds_bytes=ready.lds_bytes,
+        scratch_bytes=scratch,
+        spills=allocation.spills,
+        reloads=allocation.reloads,
+        moves=allocation.moves,
+        waits=waits.inserted,
+        waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs),
+        scopes=scopes,
+    )
 
 
 def _image(
-    kernel: low.KernelDef, processor: Processor, ready: Materialized, state: LaunchState, allocation: Allocation,
-    expander: Expander, code: bytes,
-) -> tuple[KernelImage, int, int, int]:  # fmt: skip
+    kernel: low.KernelDef,
+    processor: Processor,
+    ready: Materialized,
+    state: LaunchState,
+    allocation: Allocation,
+    expander: Expander,
+    code: bytes,
+) -> tuple[KernelImage, int, int, int]:
     high = allocation.high_water
     generation = processor.require_generation()
     vgprs = max(1, high.get("amdgpu.vgpr", 0) + expander.lane_registers)
@@ -131,24 +155,46 @@ def _image(
     sgprs = max(high.get("amdgpu.sgpr", 0), incoming)
     scratch = ready.private_bytes + expander.scratch_bytes
     resources = KernelResources(
-        wave_size=processor.wave, vgprs=vgprs, sgprs=sgprs, agprs=agprs, lds_bytes=ready.lds_bytes, scratch_bytes=scratch,
-        kernarg_bytes=ready.layout.size, user_sgprs=state.user_sgprs, workgroup_ids=state.workgroup_ids,
+        wave_size=processor.wave,
+        vgprs=vgprs,
+        sgprs=sgprs,
+        agprs=agprs,
+        lds_bytes=ready.lds_bytes,
+        scratch_bytes=scratch,
+        kernarg_bytes=ready.layout.size,
+        user_sgprs=state.user_sgprs,
+        workgroup_ids=state.workgroup_ids,
         workitem_id_mode=state.workitem_id_mode,
-    )  # fmt: skip
+    )
     try:
         descriptor = describe_kernel(processor, resources)
     except DescriptorError as error:
-        raise fail("TARGET/022", str(error), kernel.loc, emitter="amdgpu", function_name=kernel.callee,
-                   target_name=processor.name, constraint_key="resources") from None
+        raise fail(
+            "TARGET/022",
+            str(error),
+            kernel.loc,
+            emitter="amdgpu",
+            function_name=kernel.callee,
+            target_name=processor.name,
+            constraint_key="resources",
+        ) from None
     size = _workgroup_size(kernel)
     name = kernel.export_symbol or kernel.callee
     metadata = KernelMetadata(
-        name=name, symbol=f"{name}.kd", kernarg_segment_size=ready.layout.size, kernarg_segment_align=8,
-        group_segment_fixed_size=ready.lds_bytes, private_segment_fixed_size=scratch, wavefront_size=processor.wave,
-        sgpr_count=sgprs, vgpr_count=vgprs, agpr_count=agprs if generation.agpr_count else None,
+        name=name,
+        symbol=f"{name}.kd",
+        kernarg_segment_size=ready.layout.size,
+        kernarg_segment_align=8,
+        group_segment_fixed_size=ready.lds_bytes,
+        private_segment_fixed_size=scratch,
+        wavefront_size=processor.wave,
+        sgpr_count=sgprs,
+        vgpr_count=vgprs,
+        agpr_count=agprs if generation.agpr_count else None,
         max_flat_workgroup_size=size[0] * size[1] * size[2] if size is not None else DEFAULT_WORKGROUP,
-        reqd_workgroup_size=size, arguments=tuple(_arguments(ready.layout)),
-    )  # fmt: skip
+        reqd_workgroup_size=size,
+        arguments=tuple(_arguments(ready.layout)),
+    )
     return KernelImage(name, code, descriptor, metadata), vgprs, sgprs, scratch
 
 
@@ -161,10 +207,12 @@ def _workgroup_size(kernel: low.KernelDef) -> tuple[int, int, int] | None:
 def _arguments(layout: KernargLayout) -> Iterable[KernelArgument]:
     for parameter in layout.parameters:
         yield KernelArgument(
-            name=parameter.name or "", offset=parameter.offset, size=parameter.size,
+            name=parameter.name or "",
+            offset=parameter.offset,
+            size=parameter.size,
             value_kind="global_buffer" if parameter.is_buffer else "by_value",
             address_space="global" if parameter.is_buffer else "",
-        )  # fmt: skip
+        )
 
 
 def link(kernels: Iterable[CompiledKernel], processor: Processor) -> bytes:

@@ -49,15 +49,36 @@ def inline_calls(kernel: low.LowFunction, symbols: Mapping[str, Op], descriptor_
 def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descriptor_set: DescriptorSet) -> low.FuncDef:
     found = symbols.get(call.callee)
     if not isinstance(found, low.FuncDef):
-        raise fail("TARGET/022", f"'@{call.callee}' is no Low function that can be inlined here", call.loc, emitter="amdgpu",
-                   function_name=call.callee, target_name=descriptor_set.key, constraint_key="call.definition")
+        raise fail(
+            "TARGET/022",
+            f"'@{call.callee}' is no Low function that can be inlined here",
+            call.loc,
+            emitter="amdgpu",
+            function_name=call.callee,
+            target_name=descriptor_set.key,
+            constraint_key="call.definition",
+        )
     if call.callee in chain:
-        raise fail("TARGET/022", f"the Low function '@{call.callee}' calls itself", call.loc, emitter="amdgpu",
-                   function_name=call.callee, target_name=descriptor_set.key, constraint_key="call.recursion")
+        raise fail(
+            "TARGET/022",
+            f"the Low function '@{call.callee}' calls itself",
+            call.loc,
+            emitter="amdgpu",
+            function_name=call.callee,
+            target_name=descriptor_set.key,
+            constraint_key="call.recursion",
+        )
     if "noinline" in (call.inline_policy, found.inline_policy):
-        raise fail("LOWERING/044", f"'@{call.callee}' must be inlined on this target, but is marked noinline", call.loc,
-                   emitter="amdgpu", op_name=call.name, phase_name="inline-low", callee_name=call.callee,
-                   failure_code="policy_conflict")
+        raise fail(
+            "LOWERING/044",
+            f"'@{call.callee}' must be inlined on this target, but is marked noinline",
+            call.loc,
+            emitter="amdgpu",
+            op_name=call.name,
+            phase_name="inline-low",
+            callee_name=call.callee,
+            failure_code="policy_conflict",
+        )
     if found.allocation == "fixed":
         raise _refuse(call, descriptor_set, "invoke.allocation", "has fixed registers")
     for op in found.body.ops():
@@ -66,15 +87,29 @@ def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descri
         if isinstance(op, low.LiveIn):
             raise _refuse(call, descriptor_set, "invoke.live_in", "reads a live-in")
         if isinstance(op, low.Packet | low.Const) and op.key not in descriptor_set.by_key:
-            raise fail("TARGET/045", f"'{op.key}' of '@{call.callee}' is not part of {descriptor_set.key}", op.loc, emitter="amdgpu",
-                       function_name=call.callee, opcode=op.key, descriptor_set_key=descriptor_set.key)
+            raise fail(
+                "TARGET/045",
+                f"'{op.key}' of '@{call.callee}' is not part of {descriptor_set.key}",
+                op.loc,
+                emitter="amdgpu",
+                function_name=call.callee,
+                opcode=op.key,
+                descriptor_set_key=descriptor_set.key,
+            )
     return found
 
 
 def _refuse(call: Any, descriptor_set: DescriptorSet, key: str, what: str) -> Exception:
     message = f"the Low helper '@{call.callee}' {what}; it may take its inputs as arguments only"
-    return fail("TARGET/022", message, call.loc, emitter="amdgpu", function_name=call.callee, target_name=descriptor_set.key,
-                constraint_key=key)
+    return fail(
+        "TARGET/022",
+        message,
+        call.loc,
+        emitter="amdgpu",
+        function_name=call.callee,
+        target_name=descriptor_set.key,
+        constraint_key=key,
+    )
 
 
 def _splice(call: Any, callee: low.FuncDef) -> list[Op]:

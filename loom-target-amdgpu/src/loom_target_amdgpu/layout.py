@@ -26,7 +26,12 @@ def assemble(blocks: list[CodeBlock]) -> bytes:
                 continue
             distance = (start[code.target] - len(out) - 4) // 4
             if not -(1 << 15) <= distance < 1 << 15:
-                raise fail("TARGET/022", "a branch is longer than 128 KiB", code.loc,  # type: ignore[arg-type]  # codes keep packet locations
-                           emitter="amdgpu", constraint_key="branch.distance")
+                raise fail(
+                    "TARGET/022",
+                    "a branch is longer than 128 KiB",
+                    code.loc,  # type: ignore[arg-type]  # codes keep packet locations
+                    emitter="amdgpu",
+                    constraint_key="branch.distance",
+                )
             out += encode(code.row, {"simm16": distance})
     return bytes(out)

@@ -23,9 +23,17 @@ from loom_target_amdgpu.isa.waits import waitcnt_immediate
 _CONSTANT_KINDS: Final = frozenset({"ssrc", "vsrc", "vgpr_or_const", "agpr_or_const", "inline_int"})
 _ALL_ONES_CODE: Final = 193
 _FLOAT_TOKENS: Final = {
-    "f32_0_0": 128, "f32_0_5": 240, "f32_n0_5": 241, "f32_1_0": 242, "f32_n1_0": 243, "f32_2_0": 244, "f32_n2_0": 245,
-    "f32_4_0": 246, "f32_n4_0": 247, "f32_inv_2pi": 248,
-}  # fmt: skip
+    "f32_0_0": 128,
+    "f32_0_5": 240,
+    "f32_n0_5": 241,
+    "f32_1_0": 242,
+    "f32_n1_0": 243,
+    "f32_2_0": 244,
+    "f32_n2_0": 245,
+    "f32_4_0": 246,
+    "f32_n4_0": 247,
+    "f32_inv_2pi": 248,
+}
 
 
 class Code:
@@ -44,8 +52,14 @@ class Code:
     __slots__ = ("codes", "data", "drains", "loc", "reads", "row", "target", "writes")
 
     def __init__(
-        self, row: Row, codes: Mapping[str, int], data: bytes, wave: int, loc: object = None, target: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        row: Row,
+        codes: Mapping[str, int],
+        data: bytes,
+        wave: int,
+        loc: object = None,
+        target: str | None = None,
+    ) -> None:
         self.row = row
         self.codes = codes
         self.data = data
@@ -103,18 +117,30 @@ class Assembler:
         self.names = registers(family).codes
 
     def plain(
-        self, mnemonic: str, loc: object = None, *, form: str | None = None, format: str | None = None,
-        modifiers: Mapping[str, int] | None = None, target: str | None = None, literal: int | None = None, **codes: int,
-    ) -> Code:  # fmt: skip
+        self,
+        mnemonic: str,
+        loc: object = None,
+        *,
+        form: str | None = None,
+        format: str | None = None,
+        modifiers: Mapping[str, int] | None = None,
+        target: str | None = None,
+        literal: int | None = None,
+        **codes: int,
+    ) -> Code:
         """An instruction the compiler itself adds, by table mnemonic and operand codes."""
         row = self.table.find(mnemonic, format, form, wave=self.wave)
         data = encode(row, codes, modifiers or {}, literal)
         return Code(row, codes, data, self.wave, loc, target)
 
     def packet(
-        self, descriptor: Descriptor, results: Sequence[int], operands: Sequence[int], immediates: Mapping[str, object],
+        self,
+        descriptor: Descriptor,
+        results: Sequence[int],
+        operands: Sequence[int],
+        immediates: Mapping[str, object],
         loc: object,
-    ) -> Code:  # fmt: skip
+    ) -> Code:
         """Encode a packet whose registers are known.
 
         Raises:
@@ -136,12 +162,23 @@ class Assembler:
             code = Code(row, codes, data, self.wave, loc)
             code.drains = _drains(descriptor, immediates)
             return code
-        raise fail("TARGET/047", f"'{descriptor.mnemonic}' cannot be encoded: {problem}", loc,  # type: ignore[arg-type]  # packets carry locations
-                   emitter="amdgpu", opcode=descriptor.mnemonic, immediate_name=problem)
+        raise fail(
+            "TARGET/047",
+            f"'{descriptor.mnemonic}' cannot be encoded: {problem}",
+            loc,  # type: ignore[arg-type]  # packets carry locations
+            emitter="amdgpu",
+            opcode=descriptor.mnemonic,
+            immediate_name=problem,
+        )
 
     def _fields(
-        self, row: Row, encoding: Encoding, results: Sequence[int], operands: Sequence[int], immediates: Mapping[str, object],
-    ) -> tuple[dict[str, int], dict[str, int], int | None]:  # fmt: skip
+        self,
+        row: Row,
+        encoding: Encoding,
+        results: Sequence[int],
+        operands: Sequence[int],
+        immediates: Mapping[str, object],
+    ) -> tuple[dict[str, int], dict[str, int], int | None]:
         codes: dict[str, int] = {}
         literal: int | None = None
         fields = [operand for operand in row.operands if operand.ranges]
@@ -192,9 +229,14 @@ class Assembler:
         if not row.format.startswith("VOP"):
             return ""
         scalars = {
-            codes[o.name] for o in row.operands
-            if o.ranges and o.direction != "out" and codes[o.name] < VGPR and not 128 <= codes[o.name] < LITERAL and o.kind not in _PLAIN
-        }  # fmt: skip
+            codes[o.name]
+            for o in row.operands
+            if o.ranges
+            and o.direction != "out"
+            and codes[o.name] < VGPR
+            and not 128 <= codes[o.name] < LITERAL
+            and o.kind not in _PLAIN
+        }
         if "vcc" in row.implicit_reads:
             scalars.add(VCC)
         limit = self.constant_bus

@@ -89,18 +89,36 @@ class _Rewriter:
             if not isinstance(op, low.LiveIn):
                 continue
             if op.key in seen:
-                raise fail("AMDGPU/015", f"the live-in '{op.key}' is declared twice", op.loc, emitter="amdgpu", source_name=op.key)
+                raise fail(
+                    "AMDGPU/015",
+                    f"the live-in '{op.key}' is declared twice",
+                    op.loc,
+                    emitter="amdgpu",
+                    source_name=op.key,
+                )
             seen[op.key] = op
         plain = [k for k in seen if k.startswith("amdgpu.workitem_id.") and "packed" not in k]
         packed = [k for k in seen if "packed" in k]
         if packed and (plain or len(packed) > 1):
             other = plain[0] if plain else packed[1]
-            raise fail("AMDGPU/016", "packed and plain work-item ids cannot be mixed", seen[packed[0]].loc, emitter="amdgpu",
-                       source_name=packed[0], conflicting_source_name=other)
+            raise fail(
+                "AMDGPU/016",
+                "packed and plain work-item ids cannot be mixed",
+                seen[packed[0]].loc,
+                emitter="amdgpu",
+                source_name=packed[0],
+                conflicting_source_name=other,
+            )
         for key in plain:
             if not key.endswith(".x"):
-                raise fail("AMDGPU/017", f"this processor packs work-item ids: '{key}' is not available", seen[key].loc,
-                           hint="use amdgpu.workitem_id.packed.xyz", emitter="amdgpu", source_name=key)
+                raise fail(
+                    "AMDGPU/017",
+                    f"this processor packs work-item ids: '{key}' is not available",
+                    seen[key].loc,
+                    hint="use amdgpu.workitem_id.packed.xyz",
+                    emitter="amdgpu",
+                    source_name=key,
+                )
 
     # -- storage -------------------------------------------------------------------------------------------------
 
@@ -109,7 +127,8 @@ class _Rewriter:
         assert isinstance(type_, StorageType)
         space = "workgroup" if type_.space == "workgroup" else "private"
         alignment, size = op.facts.get("byte_alignment"), op.facts.get("byte_length")
-        assert isinstance(alignment, int) and isinstance(size, int)
+        assert isinstance(alignment, int)
+        assert isinstance(size, int)
         offset = -(-self._sizes[space] // alignment) * alignment
         self._offsets[op.result] = (space, offset)
         self._sizes[space] = offset + size
@@ -145,17 +164,37 @@ class _Rewriter:
             if not isinstance(index, int):
                 raise fail("AMDGPU/012", "the binding has no index", op.loc, emitter="amdgpu", binding_index="")
             if index < 0:
-                raise fail("AMDGPU/009", f"the binding index {index} is negative", op.loc, emitter="amdgpu", binding_index=index)
+                raise fail(
+                    "AMDGPU/009",
+                    f"the binding index {index} is negative",
+                    op.loc,
+                    emitter="amdgpu",
+                    binding_index=index,
+                )
             if index in indices:
-                raise fail("AMDGPU/011", f"two bindings have the index {index}", op.loc, emitter="amdgpu", binding_index=index)
+                raise fail(
+                    "AMDGPU/011", f"two bindings have the index {index}", op.loc, emitter="amdgpu", binding_index=index
+                )
             indices.add(index)
         if len(indices) > _MAX_BINDINGS:
-            raise fail("AMDGPU/006", f"{len(indices)} bindings, the limit is {_MAX_BINDINGS}", self._kernel.loc, emitter="amdgpu",
-                       resource_count=len(indices), max_resource_count=_MAX_BINDINGS)
+            raise fail(
+                "AMDGPU/006",
+                f"{len(indices)} bindings, the limit is {_MAX_BINDINGS}",
+                self._kernel.loc,
+                emitter="amdgpu",
+                resource_count=len(indices),
+                max_resource_count=_MAX_BINDINGS,
+            )
         if indices and max(indices) + 1 != len(indices):
             missing = min(set(range(max(indices))) - indices)
-            raise fail("AMDGPU/010", f"no binding has the index {missing}", self._kernel.loc, emitter="amdgpu",
-                       binding_index=missing, resource_count=len(indices))
+            raise fail(
+                "AMDGPU/010",
+                f"no binding has the index {missing}",
+                self._kernel.loc,
+                emitter="amdgpu",
+                binding_index=missing,
+                resource_count=len(indices),
+            )
         parameters = [Parameter(i, None, POINTER_SIZE * i, POINTER_SIZE, True) for i in range(len(indices))]
         offset = POINTER_SIZE * len(indices)
         for argument in arguments:
@@ -181,21 +220,41 @@ class _Rewriter:
         for op in resources:
             type_ = op.result.type
             if type_ != RegType("amdgpu.sgpr", 2):
-                raise fail("AMDGPU/008", f"a binding is reg<amdgpu.sgpr x2>, not {type_}", op.loc, emitter="amdgpu",
-                           actual_type=type_, expected_reg_class_id="amdgpu.sgpr", expected_unit_count=2)
+                raise fail(
+                    "AMDGPU/008",
+                    f"a binding is reg<amdgpu.sgpr x2>, not {type_}",
+                    op.loc,
+                    emitter="amdgpu",
+                    actual_type=type_,
+                    expected_reg_class_id="amdgpu.sgpr",
+                    expected_unit_count=2,
+                )
             index = op.facts.get("index")
             assert isinstance(index, int)
             if index >= len(buffers):
-                raise fail("AMDGPU/010", f"there is no binding {index}", op.loc, emitter="amdgpu", binding_index=index,
-                           resource_count=len(buffers))
+                raise fail(
+                    "AMDGPU/010",
+                    f"there is no binding {index}",
+                    op.loc,
+                    emitter="amdgpu",
+                    binding_index=index,
+                    resource_count=len(buffers),
+                )
             op.replace_with([load(buffers[index].offset, RegType("amdgpu.sgpr", 2), op.loc)])
         for argument, parameter in zip(arguments, layout.scalars, strict=False):
             type_ = argument.type
             assert isinstance(type_, RegType)
             if type_.reg_class != "amdgpu.sgpr" or type_.count not in (1, 2, 4, 8, 16):
-                raise fail("AMDGPU/025", f"an argument of type {type_} cannot be loaded", self._kernel.loc, emitter="amdgpu",
-                           argument_index=argument.index, actual_type=type_, expected_reg_class_id="amdgpu.sgpr",
-                           expected_unit_count=1)
+                raise fail(
+                    "AMDGPU/025",
+                    f"an argument of type {type_} cannot be loaded",
+                    self._kernel.loc,
+                    emitter="amdgpu",
+                    argument_index=argument.index,
+                    actual_type=type_,
+                    expected_reg_class_id="amdgpu.sgpr",
+                    expected_unit_count=1,
+                )
             argument.replace_all_uses(load(parameter.offset, type_, self._kernel.loc))
         self._entry.args.clear()
 

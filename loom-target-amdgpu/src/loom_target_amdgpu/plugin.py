@@ -24,9 +24,14 @@ LOOM_API_VERSION = 1
 
 # Contract -> generation letter of the descriptor tables (loom_target_amdgpu.descriptors.CONTRACTS).
 _CONTRACTS = (
-    "amdgpu.cdna3.core", "amdgpu.cdna4.core", "amdgpu.rdna3.core", "amdgpu.rdna3_5.core", "amdgpu.gfx11.generic.core",
-    "amdgpu.rdna4.core", "amdgpu.gfx12.generic.core",
-)  # fmt: skip
+    "amdgpu.cdna3.core",
+    "amdgpu.cdna4.core",
+    "amdgpu.rdna3.core",
+    "amdgpu.rdna3_5.core",
+    "amdgpu.gfx11.generic.core",
+    "amdgpu.rdna4.core",
+    "amdgpu.gfx12.generic.core",
+)
 
 
 @hookimpl

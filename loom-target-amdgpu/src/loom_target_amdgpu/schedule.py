@@ -13,9 +13,20 @@ from loom.low.schedule import TableModel
 from loom_target_amdgpu.profiles import Processor
 
 _LATENCIES: Final = {
-    "salu": 2, "valu": 5, "valu_slow": 9, "trans": 10, "matrix": 32, "smem": 60, "lds": 40, "vmem": 120, "vmem_store": 1,
-    "wait": 0, "barrier": 1, "cache": 1, "barrier_wait": 1,
-}  # fmt: skip
+    "salu": 2,
+    "valu": 5,
+    "valu_slow": 9,
+    "trans": 10,
+    "matrix": 32,
+    "smem": 60,
+    "lds": 40,
+    "vmem": 120,
+    "vmem_store": 1,
+    "wait": 0,
+    "barrier": 1,
+    "cache": 1,
+    "barrier_wait": 1,
+}
 _CDNA: Final = {**_LATENCIES, "valu": 4, "valu_slow": 8, "trans": 8}
 _BUSY: Final = {"trans": (("trans", 4),), "valu_slow": (("valu", 4),), "matrix": (("matrix", 16),)}
 

@@ -23,13 +23,21 @@ _VECTOR_MEMORY: Final = frozenset(
 )
 _FLAT: Final = frozenset({"FLAT", "VFLAT"})
 _COUNTER_OF_FIELD: Final = {
-    "vmcnt": Counter.LOAD, "lgkmcnt": Counter.LDS, "vscnt": Counter.STORE, "loadcnt": Counter.LOAD, "storecnt": Counter.STORE,
-    "dscnt": Counter.LDS, "kmcnt": Counter.SCALAR,
-}  # fmt: skip
+    "vmcnt": Counter.LOAD,
+    "lgkmcnt": Counter.LDS,
+    "vscnt": Counter.STORE,
+    "loadcnt": Counter.LOAD,
+    "storecnt": Counter.STORE,
+    "dscnt": Counter.LDS,
+    "kmcnt": Counter.SCALAR,
+}
 _BARRIERS: Final = frozenset({"s_barrier", "s_barrier_signal"})
 _SPLIT: Final = {
-    Counter.LOAD: "s_wait_loadcnt", Counter.STORE: "s_wait_storecnt", Counter.LDS: "s_wait_dscnt", Counter.SCALAR: "s_wait_kmcnt",
-}  # fmt: skip
+    Counter.LOAD: "s_wait_loadcnt",
+    Counter.STORE: "s_wait_storecnt",
+    Counter.LDS: "s_wait_dscnt",
+    Counter.SCALAR: "s_wait_kmcnt",
+}
 
 
 def events(row: Row) -> tuple[Counter, ...]:
@@ -138,8 +146,10 @@ class WaitInserter:
                 if known is None:
                     before[successor] = {counter: pending.copy() for counter, pending in state.items()}
                     work.append(successor)
-                elif any([known[counter].join(state[counter]) for counter in self._counters]):
-                    work.append(successor)
+                else:
+                    changed = [known[counter].join(state[counter]) for counter in self._counters]
+                    if any(changed):
+                        work.append(successor)
         for block in self._blocks:
             start = before.get(block.label)
             if start is None:

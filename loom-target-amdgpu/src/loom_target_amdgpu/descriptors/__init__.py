@@ -29,7 +29,7 @@ _SCALAR_ALIGNMENT: Final = {2: 2, 3: 4, 4: 4, 8: 4, 16: 4}
 def register_classes(generation: str) -> dict[str, RegisterClass]:
     """The register classes of a generation."""
     cdna = generation in "34"
-    pairs = {units: 2 for units in (2, 3, 4, 6, 8, 16, 32)} if cdna else {}
+    pairs = dict.fromkeys((2, 3, 4, 6, 8, 16, 32), 2) if cdna else {}
     classes = [
         RegisterClass("amdgpu.sgpr", 32, 102 if cdna else 106, _SCALAR_ALIGNMENT),
         RegisterClass("amdgpu.vgpr", 32, 256, pairs, mask="exec"),

@@ -43,37 +43,86 @@ class Encoding:
     format: str | None
 
 
-_WORDS: Final = {"dword": "b32", "dwordx2": "b64", "dwordx3": "b96", "dwordx4": "b128", "dwordx8": "b256", "dwordx16": "b512"}
+_WORDS: Final = {
+    "dword": "b32",
+    "dwordx2": "b64",
+    "dwordx3": "b96",
+    "dwordx4": "b128",
+    "dwordx8": "b256",
+    "dwordx16": "b512",
+}
 _COUNTS: Final = {bits: word for word, bits in _WORDS.items()}
 _GFX9_WIDTHS: Final = {
-    "u8": "ubyte", "i8": "sbyte", "u16": "ushort", "i16": "sshort", "b8": "byte", "b16": "short", **_COUNTS,
-}  # fmt: skip
+    "u8": "ubyte",
+    "i8": "sbyte",
+    "u16": "ushort",
+    "i16": "sshort",
+    "b8": "byte",
+    "b16": "short",
+    **_COUNTS,
+}
 _GFX9_ATOMICS: Final = {
-    "add_u32": "add", "sub_u32": "sub", "min_i32": "smin", "max_i32": "smax", "min_u32": "umin", "max_u32": "umax",
-    "and_b32": "and", "or_b32": "or", "xor_b32": "xor", "swap_b32": "swap", "cmpswap_b32": "cmpswap",
-    "add_u64": "add_x2", "swap_u64": "swap_x2", "cmpswap_b64": "cmpswap_x2",
-}  # fmt: skip
+    "add_u32": "add",
+    "sub_u32": "sub",
+    "min_i32": "smin",
+    "max_i32": "smax",
+    "min_u32": "umin",
+    "max_u32": "umax",
+    "and_b32": "and",
+    "or_b32": "or",
+    "xor_b32": "xor",
+    "swap_b32": "swap",
+    "cmpswap_b32": "cmpswap",
+    "add_u64": "add_x2",
+    "swap_u64": "swap_x2",
+    "cmpswap_b64": "cmpswap_x2",
+}
 _RENAMED: Final[Mapping[str, Mapping[str, str]]] = {
     "gfx11": {},
     "gfx12": {
-        "s_add_u32": "s_add_co_u32", "s_addc_u32": "s_add_co_ci_u32", "s_sub_u32": "s_sub_co_u32",
-        "s_subb_u32": "s_sub_co_ci_u32", "s_addk_i32": "s_addk_co_i32",
-        "v_mad_u64_u32": "v_mad_co_u64_u32", "v_mad_i64_i32": "v_mad_co_i64_i32", "v_med3_f32": "v_med3_num_f32",
-        "v_min_f32": "v_min_num_f32", "v_max_f32": "v_max_num_f32", "v_min_f16": "v_min_num_f16", "v_max_f16": "v_max_num_f16",
-        "v_min_f64": "v_min_num_f64", "v_max_f64": "v_max_num_f64", "s_waitcnt_depctr": "s_wait_alu",
-        "ds_min_f32": "ds_min_num_f32", "ds_max_f32": "ds_max_num_f32",
-        "ds_min_rtn_f32": "ds_min_num_rtn_f32", "ds_max_rtn_f32": "ds_max_num_rtn_f32",
-        "global_atomic_min_f32": "global_atomic_min_num_f32", "global_atomic_max_f32": "global_atomic_max_num_f32",
-        "flat_atomic_min_f32": "flat_atomic_min_num_f32", "flat_atomic_max_f32": "flat_atomic_max_num_f32",
+        "s_add_u32": "s_add_co_u32",
+        "s_addc_u32": "s_add_co_ci_u32",
+        "s_sub_u32": "s_sub_co_u32",
+        "s_subb_u32": "s_sub_co_ci_u32",
+        "s_addk_i32": "s_addk_co_i32",
+        "v_mad_u64_u32": "v_mad_co_u64_u32",
+        "v_mad_i64_i32": "v_mad_co_i64_i32",
+        "v_med3_f32": "v_med3_num_f32",
+        "v_min_f32": "v_min_num_f32",
+        "v_max_f32": "v_max_num_f32",
+        "v_min_f16": "v_min_num_f16",
+        "v_max_f16": "v_max_num_f16",
+        "v_min_f64": "v_min_num_f64",
+        "v_max_f64": "v_max_num_f64",
+        "s_waitcnt_depctr": "s_wait_alu",
+        "ds_min_f32": "ds_min_num_f32",
+        "ds_max_f32": "ds_max_num_f32",
+        "ds_min_rtn_f32": "ds_min_num_rtn_f32",
+        "ds_max_rtn_f32": "ds_max_num_rtn_f32",
+        "global_atomic_min_f32": "global_atomic_min_num_f32",
+        "global_atomic_max_f32": "global_atomic_max_num_f32",
+        "flat_atomic_min_f32": "flat_atomic_min_num_f32",
+        "flat_atomic_max_f32": "flat_atomic_max_num_f32",
     },
-}  # fmt: skip
+}
 _RDNA: Final = {
-    "v_add_u32": "v_add_nc_u32", "v_sub_u32": "v_sub_nc_u32", "v_subrev_u32": "v_subrev_nc_u32", "v_ffbh_u32": "v_clz_i32_u32",
-    "v_ffbl_b32": "v_ctz_i32_b32", "s_ff1_i32_b32": "s_ctz_i32_b32", "s_flbit_i32_b32": "s_clz_i32_u32",
-    "s_andn2_b64": "s_and_not1_b64", "s_andn2_b32": "s_and_not1_b32", "s_andn2_saveexec_b64": "s_and_not1_saveexec_b64",
-    "v_cvt_pkrtz_f16_f32": "v_cvt_pk_rtz_f16_f32", "ds_wrxchg_rtn_b32": "ds_storexchg_rtn_b32", "ds_cmpst_rtn_b32": "ds_cmpstore_rtn_b32",
-    "global_store_short": "global_store_b16", "buffer_store_short": "buffer_store_b16", "scratch_store_short": "scratch_store_b16",
-}  # fmt: skip
+    "v_add_u32": "v_add_nc_u32",
+    "v_sub_u32": "v_sub_nc_u32",
+    "v_subrev_u32": "v_subrev_nc_u32",
+    "v_ffbh_u32": "v_clz_i32_u32",
+    "v_ffbl_b32": "v_ctz_i32_b32",
+    "s_ff1_i32_b32": "s_ctz_i32_b32",
+    "s_flbit_i32_b32": "s_clz_i32_u32",
+    "s_andn2_b64": "s_and_not1_b64",
+    "s_andn2_b32": "s_and_not1_b32",
+    "s_andn2_saveexec_b64": "s_and_not1_saveexec_b64",
+    "v_cvt_pkrtz_f16_f32": "v_cvt_pk_rtz_f16_f32",
+    "ds_wrxchg_rtn_b32": "ds_storexchg_rtn_b32",
+    "ds_cmpst_rtn_b32": "ds_cmpstore_rtn_b32",
+    "global_store_short": "global_store_b16",
+    "buffer_store_short": "buffer_store_b16",
+    "scratch_store_short": "scratch_store_b16",
+}
 _SUFFIXES: Final = ("_offset_only", "_vaddr", "_saddr", "_rtn")
 _SEGMENTS: Final = ("global_", "flat_", "scratch_", "buffer_")
 
@@ -162,13 +211,19 @@ def rows(encoding: Encoding, family: str, wave: int) -> tuple[Row, ...]:
     found = []
     for number in table.numbers(name):
         row = table.row(number)
-        if row.variant != variant or (form is not None and row.form != form) or (encoding.format not in (None, row.format)):
+        if (
+            row.variant != variant
+            or (form is not None and row.form != form)
+            or (encoding.format not in (None, row.format))
+        ):
             continue
         if row.wave not in (0, wave):
             continue
         if len([o for o in row.operands if o.ranges]) == len(encoding.sources):
             found.append(row)
     if not found:
-        raise KeyError(f"{encoding.mnemonic}: no {family} row '{name}' with {len(encoding.sources)} operands (form {form})")
+        raise KeyError(
+            f"{encoding.mnemonic}: no {family} row '{name}' with {len(encoding.sources)} operands (form {form})"
+        )
     found.sort(key=lambda row: (row.word_count, _ORDER.get(row.format, 1)))
     return tuple(found)

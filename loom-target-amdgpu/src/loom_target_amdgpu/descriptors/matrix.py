@@ -1,5 +1,7 @@
 """Dot products and matrix instructions (language reference, part 3, section 14.5)."""
 
+# ruff: noqa: E501 - one instruction family per line, however long
+
 from __future__ import annotations
 
 from typing import Final

@@ -3,6 +3,8 @@
 Buffer resources (``buffer_*``) are for authored code; selection uses global, scratch and LDS addressing.
 """
 
+# ruff: noqa: E501 - one instruction family per line, however long
+
 from __future__ import annotations
 
 from typing import Final
@@ -61,8 +63,17 @@ _BUFFER: Final = """
 _WIDTHS: Final = (("b32", "dword", 1), ("b64", "dwordx2", 2), ("b96", "dwordx3", 3), ("b128", "dwordx4", 4))
 _NARROW: Final = (("u8", "ubyte"), ("i8", "sbyte"), ("u16", "ushort"), ("i16", "sshort"))
 _ATOMICS: Final = (
-    "add_u32", "sub_u32", "min_i32", "max_i32", "min_u32", "max_u32", "and_b32", "or_b32", "xor_b32", "add_f32",
-)  # fmt: skip
+    "add_u32",
+    "sub_u32",
+    "min_i32",
+    "max_i32",
+    "min_u32",
+    "max_u32",
+    "and_b32",
+    "or_b32",
+    "xor_b32",
+    "add_f32",
+)
 
 
 def _global() -> list[str]:
@@ -136,9 +147,13 @@ def _atomics() -> list[str]:
             m = "map=addr,value,saddr" if m0 else ""
             mr = "map=dst,addr,value,saddr" if m0 else ""
             if name != "swap_b32":
-                lines.append(f"{gen} | global_atomic_{name}_saddr | | addr:v value:v saddr:s2{m0} | offset? {cache} | {m} |")
+                lines.append(
+                    f"{gen} | global_atomic_{name}_saddr | | addr:v value:v saddr:s2{m0} | offset? {cache} | {m} |"
+                )
                 lines.append(f"{gen} | global_atomic_{name}_vaddr | | addr:v2 value:v | offset? {cache} | |")
-            lines.append(f"{gen} | global_atomic_{name}_rtn_saddr | dst:v | addr:v value:v saddr:s2{m0} | offset? {cache} | {mr} |")
+            lines.append(
+                f"{gen} | global_atomic_{name}_rtn_saddr | dst:v | addr:v value:v saddr:s2{m0} | offset? {cache} | {mr} |"
+            )
             lines.append(f"{gen} | global_atomic_{name}_rtn_vaddr | dst:v | addr:v2 value:v | offset? {cache} | |")
     for name, units in (("add_u64", 2), ("swap_u64", 2)):
         for gen in "34AaB":
@@ -169,16 +184,24 @@ def _atomics() -> list[str]:
 def _flat() -> list[str]:
     lines = []
     for key, mnemonic, word, units in (
-        ("u8", "u8", "ubyte", 1), ("u32", "dword", "dword", 1), ("u64", "dwordx2", "dwordx2", 2), ("b128", "dwordx4", "dwordx4", 4),
-    ):  # fmt: skip
+        ("u8", "u8", "ubyte", 1),
+        ("u32", "dword", "dword", 1),
+        ("u64", "dwordx2", "dwordx2", 2),
+        ("b128", "dwordx4", "dwordx4", 4),
+    ):
         n = units if units > 1 else ""
         lines.append(f"34 | flat_load_{word}=flat_load_{key} | dst:v{n} | addr:v2 m0:m | offset? @c | map=dst,addr |")
         lines.append(f"AaB | flat_load_{mnemonic}=flat_load_{key} | dst:v{n} | addr:v2 | offset? @c | |")
     for key, mnemonic, word, units in (
-        ("b32", "dword", "dword", 1), ("b64", "dwordx2", "dwordx2", 2), ("b128", "dwordx4", "dwordx4", 4), ("b8", "b8", "byte", 1),
-    ):  # fmt: skip
+        ("b32", "dword", "dword", 1),
+        ("b64", "dwordx2", "dwordx2", 2),
+        ("b128", "dwordx4", "dwordx4", 4),
+        ("b8", "b8", "byte", 1),
+    ):
         n = units if units > 1 else ""
-        lines.append(f"34 | flat_store_{word}=flat_store_{key} | | addr:v2 value:v{n} m0:m | offset? @c | map=addr,value |")
+        lines.append(
+            f"34 | flat_store_{word}=flat_store_{key} | | addr:v2 value:v{n} m0:m | offset? @c | map=addr,value |"
+        )
         lines.append(f"AaB | flat_store_{mnemonic}=flat_store_{key} | | addr:v2 value:v{n} | offset? @c | |")
     for name in (*_ATOMICS, "min_f32", "max_f32"):
         gens = "AaB" if name in ("min_f32", "max_f32") else "34AaB"
@@ -187,7 +210,9 @@ def _flat() -> list[str]:
             m0 = " m0:m" if gen in "34" else ""
             cache = "@c" if gen == "B" else ""
             isa = f"isa=flat_atomic_{name}"
-            lines.append(f"{gen} | flat_atomic_{vendor}=flat_atomic_{name} | | addr:v2 value:v{m0} | offset? {cache} | {isa} map=addr,value |")
+            lines.append(
+                f"{gen} | flat_atomic_{vendor}=flat_atomic_{name} | | addr:v2 value:v{m0} | offset? {cache} | {isa} map=addr,value |"
+            )
             lines.append(
                 f"{gen} | flat_atomic_{vendor}_rtn=flat_atomic_{name}_rtn | dst:v | addr:v2 value:v{m0} | offset? {cache}"
                 f" | {isa}_rtn map=dst,addr,value |"
@@ -196,8 +221,15 @@ def _flat() -> list[str]:
 
 
 _CDNA_FLAT: Final = {
-    "add_u32": "add", "sub_u32": "sub", "min_i32": "smin", "max_i32": "smax", "min_u32": "umin", "max_u32": "umax",
-    "and_b32": "and", "or_b32": "or", "xor_b32": "xor",
-}  # fmt: skip
+    "add_u32": "add",
+    "sub_u32": "sub",
+    "min_i32": "smin",
+    "max_i32": "smax",
+    "min_u32": "umin",
+    "max_u32": "umax",
+    "and_b32": "and",
+    "or_b32": "or",
+    "xor_b32": "xor",
+}
 
 MEMORY: Final = "\n".join([_SCALAR, _LDS, _CACHE, _BUFFER, *_global(), *_scratch(), *_atomics(), *_flat()])

@@ -28,8 +28,13 @@ from loom.low.descriptors import Descriptor, Effects, ImmediateDescriptor, Opera
 from loom_target_amdgpu.descriptors.encoding import Encoding, Source
 
 CLASSES: Final[Mapping[str, str]] = {
-    "s": "amdgpu.sgpr", "v": "amdgpu.vgpr", "a": "amdgpu.agpr", "c": "amdgpu.scc", "k": "amdgpu.vcc", "m": "amdgpu.m0",
-}  # fmt: skip
+    "s": "amdgpu.sgpr",
+    "v": "amdgpu.vgpr",
+    "a": "amdgpu.agpr",
+    "c": "amdgpu.scc",
+    "k": "amdgpu.vcc",
+    "m": "amdgpu.m0",
+}
 CACHE_FIELDS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     "3": (("nt", 1), ("sc0", 1), ("sc1", 1)),
     "4": (("nt", 1), ("sc0", 1), ("sc1", 1)),
@@ -40,13 +45,26 @@ CACHE_FIELDS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
 INLINE: Final = (-16, 64)
 LITERAL: Final = (-(1 << 31), (1 << 32) - 1)
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
-    "imm16": (-32768, 65535), "shift": (0, 31), "dpp_ctrl": (0, 511), "vmcnt": (0, 63), "vscnt": (0, 63),
-    "loadcnt": (0, 63), "storecnt": (0, 63), "dscnt": (0, 63), "kmcnt": (0, 31), "depctr": (0, 65535),
-    "offset0": (0, 255), "offset1": (0, 255), "width": (0, 32), "lane": (0, 63),
-}  # fmt: skip
+    "imm16": (-32768, 65535),
+    "shift": (0, 31),
+    "dpp_ctrl": (0, 511),
+    "vmcnt": (0, 63),
+    "vscnt": (0, 63),
+    "loadcnt": (0, 63),
+    "storecnt": (0, 63),
+    "dscnt": (0, 63),
+    "kmcnt": (0, 31),
+    "depctr": (0, 65535),
+    "offset0": (0, 255),
+    "offset1": (0, 255),
+    "width": (0, 32),
+    "lane": (0, 63),
+}
 # Waiting for nothing is the default of a wait threshold.
 _WAIT_DEFAULTS: Final[Mapping[str, int]] = {"vmcnt": 63}
-_OPERAND: Final = re.compile(r"(?P<name>\w+):(?P<classes>[a-z]+?)(?P<units>\d*)(?:\.(?P<part>low16|high16))?(?:=(?P<tied>\w+))?$")
+_OPERAND: Final = re.compile(
+    r"(?P<name>\w+):(?P<classes>[a-z]+?)(?P<units>\d*)(?:\.(?P<part>low16|high16))?(?:=(?P<tied>\w+))?$"
+)
 _VARIANT: Final = re.compile(r"(?P<suffix>\w+)\((?P<edits>[^)]*)\)(?:\[(?P<gens>\w+)\])?$")
 
 Part = Literal["low16", "high16"]
@@ -88,9 +106,16 @@ def parse_lines(text: str) -> Iterator[Line]:
                 name, _, value = word.partition("=")
                 table[name] = value
         yield Line(
-            "34AaB" if gens == "*" else gens, tuple(names.split()), tuple(results.split()), tuple(operands.split()),
-            tuple(immediates.split()), table, tuple(reads), tuple(writes), tuple(variants.split()),
-        )  # fmt: skip
+            "34AaB" if gens == "*" else gens,
+            tuple(names.split()),
+            tuple(results.split()),
+            tuple(operands.split()),
+            tuple(immediates.split()),
+            table,
+            tuple(reads),
+            tuple(writes),
+            tuple(variants.split()),
+        )
 
 
 def descriptors(text: str, generation: str) -> Iterator[Descriptor]:
@@ -125,9 +150,16 @@ def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edi
     packed = any(s.code == "waitcnt" for s in sources)
     named = () if packed else tuple(i.name for i in immediates if not any(s.immediate == i.name for s in sources))
     encoding = Encoding(
-        attributes.get("isa") or mnemonic, attributes.get("form"), tuple(sources), modifiers, named, attributes.get("fmt")
+        attributes.get("isa") or mnemonic,
+        attributes.get("form"),
+        tuple(sources),
+        modifiers,
+        named,
+        attributes.get("fmt"),
     )
-    commutative = (operands[0].name, operands[1].name) if "swap" in attributes and not edits and len(operands) == 2 else None
+    commutative = (
+        (operands[0].name, operands[1].name) if "swap" in attributes and not edits and len(operands) == 2 else None
+    )
     return Descriptor(
         key="amdgpu." + key + (f".{suffix}" if suffix else ""),
         mnemonic=mnemonic + (f"_{suffix}" if suffix else ""),
@@ -177,16 +209,22 @@ def _immediates(words: tuple[str, ...], generation: str, limits: tuple[int, int]
 
 
 def _sources(
-    line: Line, results: list[str], declared: list[OperandDescriptor], operands: list[OperandDescriptor],
-    edits: Mapping[str, str], immediates: list[ImmediateDescriptor],
-) -> list[Source]:  # fmt: skip
+    line: Line,
+    results: list[str],
+    declared: list[OperandDescriptor],
+    operands: list[OperandDescriptor],
+    edits: Mapping[str, str],
+    immediates: list[ImmediateDescriptor],
+) -> list[Source]:
     """Where every encoded operand of the table row comes from, in assembler order."""
     wanted = line.attributes.get("map")
     if wanted is None:
         tied = {o.partition("=")[2] for o in line.results if "=" in o}
         order = results + [o.name for o in declared if o.name not in tied]
         if line.attributes.get("form") != "mods":
-            order += [i.name for i in immediates if i.name not in {e.rstrip("!?") for e in edits.values()} and i.positional]
+            order += [
+                i.name for i in immediates if i.name not in {e.rstrip("!?") for e in edits.values()} and i.positional
+            ]
     else:
         order = [] if wanted == "-" else wanted.split(",")
     sources = []
@@ -210,9 +248,16 @@ def _fixed(word: str) -> tuple[str, int]:
 
 
 _MEMORY: Final = (
-    ("s_buffer_", "global"), ("s_load_", "global"), ("s_store_", "global"), ("s_scratch_", "private"),
-    ("buffer_", "global"), ("global_", "global"), ("flat_", "generic"), ("scratch_", "private"), ("ds_", "workgroup"),
-)  # fmt: skip
+    ("s_buffer_", "global"),
+    ("s_load_", "global"),
+    ("s_store_", "global"),
+    ("s_scratch_", "private"),
+    ("buffer_", "global"),
+    ("global_", "global"),
+    ("flat_", "generic"),
+    ("scratch_", "private"),
+    ("ds_", "workgroup"),
+)
 _LANE_EXCHANGE: Final = frozenset({"ds_permute_b32", "ds_bpermute_b32", "ds_swizzle_b32"})
 
 
@@ -256,7 +301,9 @@ def _schedule_class(mnemonic: str) -> str:
             return "trans"
         if mnemonic.startswith(("v_mfma", "v_smfmac", "v_wmma", "v_swmmac")):
             return "matrix"
-        if mnemonic.startswith(("v_mul_lo_u32", "v_mul_hi", "v_mad_u64", "v_mad_i64")) or mnemonic.endswith(("_f64", "_b64")):
+        if mnemonic.startswith(("v_mul_lo_u32", "v_mul_hi", "v_mad_u64", "v_mad_i64")) or mnemonic.endswith(
+            ("_f64", "_b64")
+        ):
             return "valu_slow"
         return "valu"
     if mnemonic.startswith(("s_load", "s_buffer_load", "s_sendmsg_rtn")):

@@ -4,6 +4,8 @@ Operand classes are at least those of the reference; where the encoding takes a 
 Rows marked "own" are not in the reference: the compiler needs them, and they follow its naming rules.
 """
 
+# ruff: noqa: E501 - one instruction family per line, however long
+
 from __future__ import annotations
 
 from typing import Final

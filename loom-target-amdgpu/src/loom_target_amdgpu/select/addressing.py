@@ -46,7 +46,8 @@ def immediate_range(s: Selector) -> tuple[int, int]:
 
 def split(s: Selector, form: Linear) -> tuple[Linear, Linear]:
     """Uniform and lane-varying terms (the constant stays with the uniform ones)."""
-    uniform, varying = [], []
+    uniform: list[tuple[object, int]] = []
+    varying: list[tuple[object, int]] = []
     for leaf, scale in form.terms:
         (uniform if s.leaf_number(leaf).scalar else varying).append((leaf, scale))  # type: ignore[arg-type]  # leaves
     return Linear(form.constant, tuple(uniform)), Linear(0, tuple(varying))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from loom.ir.core import Value
@@ -31,7 +32,7 @@ def _to_signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
-_FOLD: Final = {
+_FOLD: Final[dict[str, Callable[[int, int], int]]] = {
     "add": lambda a, b: a + b,
     "mul": lambda a, b: a * b,
     "mulhu": lambda a, b: a * b >> 32,
@@ -65,7 +66,7 @@ class Arith:
     def binary(self, kind: str, a: Word, b: Word, name: str | None = None) -> Word:
         """A 32-bit operation by name; constants fold."""
         if isinstance(a, int) and isinstance(b, int):
-            return int(_FOLD[kind](a & MASK32, b & MASK32)) & MASK32
+            return _FOLD[kind](a & MASK32, b & MASK32) & MASK32
         if isinstance(a, int) and kind in _COMMUTES:
             a, b = b, a
         if isinstance(b, int):
@@ -232,7 +233,9 @@ class Arith:
             if isinstance(b, int) and _inline(b) and not isinstance(a, int):
                 return emit.op("s_cselect_b32_false_inline", a, scc, false_value=_small(b), name=name)
             # Constants come before the test: nothing may stand between it and the select that reads it.
-            return emit.op("s_cselect_b32", emit.register(a, True), emit.register(b, True), self.test(condition), name=name)
+            return emit.op(
+                "s_cselect_b32", emit.register(a, True), emit.register(b, True), self.test(condition), name=name
+            )
         mask = self.mask(condition)
         return emit.op("v_cndmask_b32", b, a, mask, name=name)
 
@@ -260,15 +263,25 @@ class Arith:
 
 
 _OPPOSITE: Final = {
-    "s_cmp_eq_i32": "s_cmp_lg_i32", "s_cmp_lg_i32": "s_cmp_eq_i32", "s_cmp_lt_i32": "s_cmp_ge_i32", "s_cmp_ge_i32": "s_cmp_lt_i32",
-    "s_cmp_gt_i32": "s_cmp_le_i32", "s_cmp_le_i32": "s_cmp_gt_i32", "s_cmp_lt_u32": "s_cmp_ge_u32", "s_cmp_ge_u32": "s_cmp_lt_u32",
-    "s_cmp_gt_u32": "s_cmp_le_u32", "s_cmp_le_u32": "s_cmp_gt_u32", "s_cmp_eq_u64": "s_cmp_lg_u64", "s_cmp_lg_u64": "s_cmp_eq_u64",
-}  # fmt: skip
+    "s_cmp_eq_i32": "s_cmp_lg_i32",
+    "s_cmp_lg_i32": "s_cmp_eq_i32",
+    "s_cmp_lt_i32": "s_cmp_ge_i32",
+    "s_cmp_ge_i32": "s_cmp_lt_i32",
+    "s_cmp_gt_i32": "s_cmp_le_i32",
+    "s_cmp_le_i32": "s_cmp_gt_i32",
+    "s_cmp_lt_u32": "s_cmp_ge_u32",
+    "s_cmp_ge_u32": "s_cmp_lt_u32",
+    "s_cmp_gt_u32": "s_cmp_le_u32",
+    "s_cmp_le_u32": "s_cmp_gt_u32",
+    "s_cmp_eq_u64": "s_cmp_lg_u64",
+    "s_cmp_lg_u64": "s_cmp_eq_u64",
+}
 
 
 def _join(words: tuple[Word, Word]) -> int:
     lo, hi = words
-    assert isinstance(lo, int) and isinstance(hi, int)
+    assert isinstance(lo, int)
+    assert isinstance(hi, int)
     return (lo & MASK32) | (hi & MASK32) << 32
 
 

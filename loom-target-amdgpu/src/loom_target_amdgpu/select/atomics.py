@@ -13,8 +13,17 @@ from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Linear, Root, View, Word
 
 _INTEGER: Final = {
-    "addi": "add_u", "subi": "sub_u", "minsi": "min_i", "maxsi": "max_i", "minui": "min_u", "maxui": "max_u", "andi": "and_b",
-    "ori": "or_b", "xori": "xor_b", "xchgi": "swap_b", "xchgf": "swap_b",
+    "addi": "add_u",
+    "subi": "sub_u",
+    "minsi": "min_i",
+    "maxsi": "max_i",
+    "minui": "min_u",
+    "maxui": "max_u",
+    "andi": "and_b",
+    "ori": "or_b",
+    "xori": "xor_b",
+    "xchgi": "swap_b",
+    "xchgf": "swap_b",
 }
 _FLOAT: Final = {"addf": "add_f", "minnumf": "min_f", "maxnumf": "max_f"}
 # 64-bit operations that the contracts name.
@@ -83,7 +92,7 @@ def _issue(
     if descriptor is None:
         raise s.unsupported(op, f"this atomic is not supported on {s.processor.name}")
     operands += s.m0_operand(descriptor.mnemonic)
-    policy = {"th": 1} if returns and any(i.name == "th" for i in descriptor.immediates) else {}
+    policy: dict[str, Any] = {"th": 1} if returns and any(i.name == "th" for i in descriptor.immediates) else {}
     found = emit.packet(descriptor.mnemonic, *operands, offset=address.immediate, access=access, **policy)
     return found[0] if found else None
 
@@ -142,7 +151,7 @@ def _store(s: Selector, op: Any) -> None:
     store_words(s, op, view.root, form, to_memory(s, op.value), bits, _coherence(s, view, str(op.scope)))
 
 
-def _coherence(s: Selector, view: View, scope: str) -> dict[str, int]:
+def _coherence(s: Selector, view: View, scope: str) -> dict[str, Any]:
     """Cache fields that make an access visible at a scope."""
     if view.root.space != "global" or scope in ("thread", "subgroup"):
         return {}
@@ -154,6 +163,9 @@ def _coherence(s: Selector, view: View, scope: str) -> dict[str, int]:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "view.atomic.reduce": _combine, "view.atomic.rmw": _combine, "view.atomic.cmpxchg": _compare_exchange,
-    "view.atomic.load": _load, "view.atomic.store": _store,
+    "view.atomic.reduce": _combine,
+    "view.atomic.rmw": _combine,
+    "view.atomic.cmpxchg": _compare_exchange,
+    "view.atomic.load": _load,
+    "view.atomic.store": _store,
 }

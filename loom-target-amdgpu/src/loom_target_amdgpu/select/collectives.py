@@ -26,7 +26,12 @@ from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, elemen
 Words = tuple[Word, ...]
 Combiner = Callable[[Words, Words], Words]
 _FLOAT_IDENTITY: Final = {
-    "addf": 0.0, "mulf": 1.0, "minimumf": float("inf"), "minnumf": float("inf"), "maximumf": float("-inf"), "maxnumf": float("-inf"),
+    "addf": 0.0,
+    "mulf": 1.0,
+    "minimumf": float("inf"),
+    "minnumf": float("inf"),
+    "maximumf": float("-inf"),
+    "maxnumf": float("-inf"),
 }
 
 
@@ -38,9 +43,16 @@ def identity(kind: str, type_: ScalarType) -> Words:
     else:
         ones = (1 << bits) - 1
         pattern = {
-            "addi": 0, "muli": 1, "minsi": ones >> 1, "maxsi": 1 << (bits - 1), "minui": ones, "maxui": 0, "andi": ones, "ori": 0,
+            "addi": 0,
+            "muli": 1,
+            "minsi": ones >> 1,
+            "maxsi": 1 << (bits - 1),
+            "minui": ones,
+            "maxui": 0,
+            "andi": ones,
+            "ori": 0,
             "xori": 0,
-        }[kind]  # fmt: skip
+        }[kind]
     return (pattern,) if bits < 64 else (pattern & MASK32, pattern >> 32)
 
 
@@ -91,7 +103,7 @@ def everyone(s: Selector, values: list[Words], neutral: Words) -> Iterator[list[
     saved = emit.op("s_mov_b64_exec_read")
     emit.packet("s_mov_b64_exec_full")
     emit.pinned = True
-    filled = [
+    filled: list[Words] = [
         tuple(emit.op("v_cndmask_b32", n, emit.register(w, False), saved) for w, n in zip(words, neutral, strict=True))
         for words in values
     ]
@@ -158,9 +170,11 @@ def _same_cluster(s: Selector, other: Word, size: int, stride: int) -> Condition
     lane = lane_id(s)
     span = size * stride
     return combine_conditions(
-        s, "and", compare_words(s, "eq", (_divide(s, lane, span),), (_divide(s, other, span),)),
+        s,
+        "and",
+        compare_words(s, "eq", (_divide(s, lane, span),), (_divide(s, other, span),)),
         compare_words(s, "eq", (_remainder(s, lane, stride),), (_remainder(s, other, stride),)),
-    )  # fmt: skip
+    )
 
 
 def _divide(s: Selector, word: Word, n: int) -> Word:
@@ -185,7 +199,14 @@ def _subgroup_scan(s: Selector, op: Any) -> None:
 
 
 def _scan(
-    s: Selector, values: list[Words], apply: Combiner, neutral: Words, size: int, stride: int, forward: bool, inclusive: bool
+    s: Selector,
+    values: list[Words],
+    apply: Combiner,
+    neutral: Words,
+    size: int,
+    stride: int,
+    forward: bool,
+    inclusive: bool,
 ) -> list[Words]:
     if s.divergent or not (_power(size) and _power(stride)):
         order = "ule" if forward else "uge"
@@ -232,7 +253,12 @@ def _shifted_sums(
 
 
 def _serial(
-    s: Selector, words: Words, start: Words, apply: Combiner, takes_part: Callable[[Word], Condition], backwards: bool = False
+    s: Selector,
+    words: Words,
+    start: Words,
+    apply: Combiner,
+    takes_part: Callable[[Word], Condition],
+    backwards: bool = False,
 ) -> Words:
     """Visit the active lanes in order; every lane combines the values of those that take part for it."""
     emit, builder = s.emit, s.emit.builder
@@ -256,8 +282,11 @@ def _serial(
     else:
         chosen = [emit.register(s.arith.select(part, c, t), False) for c, t in zip(combined, totals, strict=True)]
     rest = _without(s, left, lane)
-    test = ScalarTest("s_cmp_lg_i32", rest[0], 0) if count == 1 else ScalarTest("s_cmp_lg_u64", emit.concat(*rest),
-                                                                                emit.constant(0, True, 2))  # fmt: skip
+    test = (
+        ScalarTest("s_cmp_lg_i32", rest[0], 0)
+        if count == 1
+        else ScalarTest("s_cmp_lg_u64", emit.concat(*rest), emit.constant(0, True, 2))
+    )
     again, done = builder.new_block(), builder.new_block()
     builder.cond_branch(s.arith.test(test), again, done)
     builder.enter(again)
@@ -329,7 +358,9 @@ def _is_active(s: Selector, lane: Word) -> Condition:
 def _broadcast(s: Selector, op: Any) -> None:
     values, type_ = _payload(s, op.value)
     lane = s.emit.register(s.number(op.lane).lo, True)
-    found = [tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), lane) for w in words) for words in values]
+    found: list[Words] = [
+        tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), lane) for w in words) for words in values
+    ]
     _deliver(s, op.result, found, type_)
 
 
@@ -474,7 +505,9 @@ def _exchange_totals(s: Selector, op: Op, totals: Words, neutral: Words, waves: 
     lane = lane_id(s)
     inside = compare_words(s, "ult", (lane,), (waves,))
     clamped = s.arith.binary("minu", lane, waves - 1)
-    read = emit.packet(f"ds_read_{suffix}", emit.register(s.arith.binary("mul", clamped, size), False), offset=offset)[0]
+    read = emit.packet(f"ds_read_{suffix}", emit.register(s.arith.binary("mul", clamped, size), False), offset=offset)[
+        0
+    ]
     # The storage may be written again, by the next round of a loop, only when all waves have read it.
     _barrier(s)
     if isinstance(inside, bool):
@@ -544,11 +577,20 @@ def _workgroup_vote(s: Selector, op: Any) -> None:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "kernel.subgroup.reduce": _subgroup_reduce, "kernel.subgroup.scan": _subgroup_scan, "kernel.subgroup.shuffle": _shuffle,
-    "kernel.subgroup.broadcast": _broadcast, "kernel.subgroup.broadcast.first": _broadcast_first,
-    "kernel.subgroup.vote.any": _vote_any, "kernel.subgroup.vote.all": _vote_all, "kernel.subgroup.vote.ballot": _ballot,
-    "kernel.subgroup.active.mask": _active_mask, "kernel.subgroup.match.any": _match_any, "kernel.subgroup.match.all": _match_all,
-    "kernel.workgroup.reduce": _workgroup_reduce, "kernel.workgroup.scan": _workgroup_scan,
-    "kernel.workgroup.vote.any": _workgroup_vote, "kernel.workgroup.vote.all": _workgroup_vote,
+    "kernel.subgroup.reduce": _subgroup_reduce,
+    "kernel.subgroup.scan": _subgroup_scan,
+    "kernel.subgroup.shuffle": _shuffle,
+    "kernel.subgroup.broadcast": _broadcast,
+    "kernel.subgroup.broadcast.first": _broadcast_first,
+    "kernel.subgroup.vote.any": _vote_any,
+    "kernel.subgroup.vote.all": _vote_all,
+    "kernel.subgroup.vote.ballot": _ballot,
+    "kernel.subgroup.active.mask": _active_mask,
+    "kernel.subgroup.match.any": _match_any,
+    "kernel.subgroup.match.all": _match_all,
+    "kernel.workgroup.reduce": _workgroup_reduce,
+    "kernel.workgroup.scan": _workgroup_scan,
+    "kernel.workgroup.vote.any": _workgroup_vote,
+    "kernel.workgroup.vote.all": _workgroup_vote,
     "kernel.workgroup.vote.count": _workgroup_vote,
 }

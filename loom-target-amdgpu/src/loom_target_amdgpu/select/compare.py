@@ -10,16 +10,41 @@ if TYPE_CHECKING:
     from loom_target_amdgpu.select.selector import Selector
 
 _SCALAR: Final = {
-    "eq": "s_cmp_eq_i32", "ne": "s_cmp_lg_i32", "slt": "s_cmp_lt_i32", "sle": "s_cmp_le_i32", "sgt": "s_cmp_gt_i32",
-    "sge": "s_cmp_ge_i32", "ult": "s_cmp_lt_u32", "ule": "s_cmp_le_u32", "ugt": "s_cmp_gt_u32", "uge": "s_cmp_ge_u32",
-}  # fmt: skip
+    "eq": "s_cmp_eq_i32",
+    "ne": "s_cmp_lg_i32",
+    "slt": "s_cmp_lt_i32",
+    "sle": "s_cmp_le_i32",
+    "sgt": "s_cmp_gt_i32",
+    "sge": "s_cmp_ge_i32",
+    "ult": "s_cmp_lt_u32",
+    "ule": "s_cmp_le_u32",
+    "ugt": "s_cmp_gt_u32",
+    "uge": "s_cmp_ge_u32",
+}
 _VECTOR: Final = {
-    "eq": "v_cmp_eq_i{}", "ne": "v_cmp_ne_i{}", "slt": "v_cmp_lt_i{}", "sle": "v_cmp_le_i{}", "sgt": "v_cmp_gt_i{}",
-    "sge": "v_cmp_ge_i{}", "ult": "v_cmp_lt_u{}", "ule": "v_cmp_le_u{}", "ugt": "v_cmp_gt_u{}", "uge": "v_cmp_ge_u{}",
-}  # fmt: skip
+    "eq": "v_cmp_eq_i{}",
+    "ne": "v_cmp_ne_i{}",
+    "slt": "v_cmp_lt_i{}",
+    "sle": "v_cmp_le_i{}",
+    "sgt": "v_cmp_gt_i{}",
+    "sge": "v_cmp_ge_i{}",
+    "ult": "v_cmp_lt_u{}",
+    "ule": "v_cmp_le_u{}",
+    "ugt": "v_cmp_gt_u{}",
+    "uge": "v_cmp_ge_u{}",
+}
 MIRRORED: Final = {
-    "eq": "eq", "ne": "ne", "slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ult": "ugt", "ule": "uge", "ugt": "ult", "uge": "ule",
-}  # fmt: skip
+    "eq": "eq",
+    "ne": "ne",
+    "slt": "sgt",
+    "sle": "sge",
+    "sgt": "slt",
+    "sge": "sle",
+    "ult": "ugt",
+    "ule": "uge",
+    "ugt": "ult",
+    "uge": "ule",
+}
 
 
 def decide(predicate: str, a: int, b: int, bits: int) -> bool:

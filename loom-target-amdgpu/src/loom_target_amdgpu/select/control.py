@@ -20,7 +20,19 @@ from loom_target_amdgpu.select.layouts import choose_layout
 from loom_target_amdgpu.select.merge import Shape, rebuild, registers_of, shape_for, types_of
 from loom_target_amdgpu.select.scalar import pick
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import S2, Condition, Layout, Mask, Number, Root, ScalarTest, Selected, Vector, View, Word
+from loom_target_amdgpu.select.values import (
+    S2,
+    Condition,
+    Layout,
+    Mask,
+    Number,
+    Root,
+    ScalarTest,
+    Selected,
+    Vector,
+    View,
+    Word,
+)
 
 Arm = Callable[[], list[Selected]]
 
@@ -194,7 +206,9 @@ def _divergent_merge(s: Selector, op: Op, condition: Mask, arms: list[Arm], resu
     types = [t for shape in shapes for t in types_of(shape)]
     builder.block = then_end
     emit.enter_scope(False, then_end)
-    builder.branch(middle, [r for value, shape in zip(first, shapes, strict=True) for r in registers_of(s, value, shape)])
+    builder.branch(
+        middle, [r for value, shape in zip(first, shapes, strict=True) for r in registers_of(s, value, shape)]
+    )
     emit.leave_scope()
     builder.block = skip_end
     emit.enter_scope(False, skip_end)
@@ -250,7 +264,11 @@ def _cases(s: Selector, op: Any, position: int) -> list[Selected]:
         return _yielded(s, op.default_region)
     matches = _equals(s, op.selector, op.case_keys[position])
     return conditional(
-        s, op, matches, [lambda: _yielded(s, op.case_regions[position]), lambda: _cases(s, op, position + 1)], op.results
+        s,
+        op,
+        matches,
+        [lambda: _yielded(s, op.case_regions[position]), lambda: _cases(s, op, position + 1)],
+        op.results,
     )
 
 
@@ -271,7 +289,8 @@ def choose(s: Selector, op: Op, condition: Condition, a: Selected, b: Selected, 
     if isinstance(condition, bool):
         return a if condition else b
     if isinstance(a, Vector) and isinstance(b, Vector):
-        return Vector(tuple(choose(s, op, condition, x, y, result) for x, y in zip(a.elements, b.elements, strict=True)))  # type: ignore[misc]
+        chosen = [choose(s, op, condition, x, y, result) for x, y in zip(a.elements, b.elements, strict=True)]
+        return Vector(tuple(e for e in chosen if isinstance(e, Number | bool | ScalarTest | Mask)))
     if isinstance(a, bool | ScalarTest | Mask) and isinstance(b, bool | ScalarTest | Mask):
         return _choose_condition(s, condition, a, b)
     if isinstance(a, Number) and isinstance(b, Number):
@@ -314,7 +333,9 @@ def _for(s: Selector, op: Any) -> None:
     step = s.facts.integer(op.step)
     if step.lo <= 0:
         raise s.unsupported(op, "the step of the loop is not known to be positive")
-    words = [tuple(s.uniform_word(w, v) for w in n.words) for n, v in zip(bounds, (op.lower, op.upper, op.step), strict=True)]
+    words = [
+        tuple(s.uniform_word(w, v) for w in n.words) for n, v in zip(bounds, (op.lower, op.upper, op.step), strict=True)
+    ]
     numbers = [Number(w, n.signed) for w, n in zip(words, bounds, strict=True)]
     if all(n.scalar for n in numbers):
         _scalar_loop(s, op, numbers)
@@ -410,7 +431,9 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
         builder.branch(join, following)
         _start(s, skip)
         emit.enter_scope(False, skip)
-        builder.branch(join, [r for value, shape in zip(inits, shapes, strict=True) for r in registers_of(s, value, shape)])
+        builder.branch(
+            join, [r for value, shape in zip(inits, shapes, strict=True) for r in registers_of(s, value, shape)]
+        )
         emit.leave_scope()
         results = _join(s, join, shapes)
     else:
@@ -607,7 +630,9 @@ def _terminate(s: Selector, end: Any, targets: dict[Block, Block], shapes: dict[
     if end.name == "cfg.br":
         dest = end.successors[0]
         values = [s.get(v) for v in end.operands]
-        builder.branch(targets[dest], [r for v, p in zip(values, shapes[dest], strict=True) for r in registers_of(s, v, p)])
+        builder.branch(
+            targets[dest], [r for v, p in zip(values, shapes[dest], strict=True) for r in registers_of(s, v, p)]
+        )
     elif end.name == "cfg.cond_br":
         condition = s.condition(end.operands[0])
         if isinstance(condition, Mask) and not s.facts.is_uniform(end.operands[0]):
@@ -619,8 +644,13 @@ def _terminate(s: Selector, end: Any, targets: dict[Block, Block], shapes: dict[
 
 
 RULES: Final[dict[str, Rule]] = {
-    "scf.if": _if, "scf.for": _for, "scf.while": _while, "scf.switch": _switch, "scf.select": _select, "scf.lookup": _lookup,
+    "scf.if": _if,
+    "scf.for": _for,
+    "scf.while": _while,
+    "scf.switch": _switch,
+    "scf.select": _select,
+    "scf.lookup": _lookup,
     "scf.schedule.fence": _fence,
-}  # fmt: skip
+}
 
 __all__ = ["RULES", "choose", "compare", "conditional", "merge", "select_cfg"]

@@ -93,7 +93,11 @@ def _by_constant(s: Selector, a: Word, d: int) -> Word:
         multiplier = -(-(1 << (32 - trailing + shift)) // odd)
         if multiplier >> 32 == 0:
             high = arith.binary("mulhu", arith.binary("shru", a, trailing), multiplier)
-            return arith.binary("shru", high, shift - trailing) if shift >= trailing else arith.binary("shl", high, trailing - shift)
+            return (
+                arith.binary("shru", high, shift - trailing)
+                if shift >= trailing
+                else arith.binary("shl", high, trailing - shift)
+            )
         shift = d.bit_length()
         multiplier = -(-(1 << (32 + shift)) // d)
     if multiplier >> 32 == 0:
@@ -163,7 +167,10 @@ def _unsigned64(s: Selector, a: Pair, b: Pair) -> tuple[Pair, Pair]:
         assert not isinstance(more, bool)
         next_quotient, next_remainder = arith.add64(quotient, (1, 0)), arith.sub64(remainder, b)
         quotient = arith.select(more, next_quotient[0], quotient[0]), arith.select(more, next_quotient[1], quotient[1])
-        remainder = arith.select(more, next_remainder[0], remainder[0]), arith.select(more, next_remainder[1], remainder[1])
+        remainder = (
+            arith.select(more, next_remainder[0], remainder[0]),
+            arith.select(more, next_remainder[1], remainder[1]),
+        )
     return quotient, remainder
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -23,8 +23,16 @@ from loom.low.machine import MemoryAccess
 from loom_target_amdgpu.descriptors.encoding import Encoding
 from loom_target_amdgpu.select.values import SGPR, VGPR, Word, is_scalar, reg_class
 
-_LANE_OPS: Final = ("v_readlane", "v_writelane", "v_permlane", "v_mov_b32_dpp", "s_and_b64_exec", "s_or_b64_exec",
-                    "s_mov_b64_exec_read", "s_getpc")  # fmt: skip
+_LANE_OPS: Final = (
+    "v_readlane",
+    "v_writelane",
+    "v_permlane",
+    "v_mov_b32_dpp",
+    "s_and_b64_exec",
+    "s_or_b64_exec",
+    "s_mov_b64_exec_read",
+    "s_getpc",
+)
 
 
 @attrs.frozen
@@ -59,7 +67,8 @@ def variants(descriptor_set: DescriptorSet) -> Mapping[str, tuple[Variant, ...]]
         if not suffix or base is None:
             continue
         first, second = base.encoding, descriptor.encoding
-        assert isinstance(first, Encoding) and isinstance(second, Encoding)
+        assert isinstance(first, Encoding)
+        assert isinstance(second, Encoding)
         by_name = {i.name: i for i in descriptor.immediates}
         found = []
         for old, new in zip(first.sources, second.sources, strict=True):
@@ -120,12 +129,17 @@ class Emit:
         """Whether the contract offers the instruction."""
         return mnemonic in self.set.by_mnemonic
 
-    def op(self, mnemonic: str, *operands: Word, name: str | None = None, **immediates: object) -> Value:
+    def op(self, mnemonic: str, *operands: Word, name: str | None = None, **immediates: Any) -> Value:
         """A packet with a result; the first one."""
         return self.packet(mnemonic, *operands, name=name, **immediates)[0]
 
     def packet(
-        self, mnemonic: str, *operands: Word, name: str | None = None, access: MemoryAccess | None = None, **immediates: object
+        self,
+        mnemonic: str,
+        *operands: Word,
+        name: str | None = None,
+        access: MemoryAccess | None = None,
+        **immediates: Any,
     ) -> list[Value]:
         """A packet. Constant operands become immediates where the instruction has a form for them; operands of a
         wrong class are copied; no more scalar values are read than the machine allows.
@@ -175,7 +189,12 @@ class Emit:
         vector = descriptor.mnemonic.startswith("v_")
         if vector and descriptor.commutative is not None and len(given) == 2:
             first, second = given
-            if VGPR in descriptor.operands[1].classes and SGPR not in descriptor.operands[1].classes and is_scalar(second) and not is_scalar(first):
+            if (
+                VGPR in descriptor.operands[1].classes
+                and SGPR not in descriptor.operands[1].classes
+                and is_scalar(second)
+                and not is_scalar(first)
+            ):
                 given = [second, first]
         scalars: list[Word] = []
         values: list[Value] = []
@@ -191,7 +210,9 @@ class Emit:
                 scalars.append(value)
             elif class_ == SGPR and VGPR in declared.classes:
                 distinct = value in scalars
-                if not want_scalar or (vector and not distinct and len(scalars) >= self._bus - self._later_masks(descriptor)):
+                if not want_scalar or (
+                    vector and not distinct and len(scalars) >= self._bus - self._later_masks(descriptor)
+                ):
                     value = self.to_vector(value)
                 elif not distinct:
                     scalars.append(value)
@@ -205,9 +226,16 @@ class Emit:
         return sum(o.name in _MASKS and o.units == 2 for o in descriptor.operands)
 
     def _make(
-        self, descriptor: Descriptor, values: list[Value], table: dict[str, object], name: str | None, access: MemoryAccess | None
+        self,
+        descriptor: Descriptor,
+        values: list[Value],
+        table: dict[str, object],
+        name: str | None,
+        access: MemoryAccess | None,
     ) -> list[Value]:
-        immediates = {i.name: table[i.name] for i in descriptor.immediates if i.name in table and table[i.name] != i.default}
+        immediates = {
+            i.name: table[i.name] for i in descriptor.immediates if i.name in table and table[i.name] != i.default
+        }
         movable = not self.pinned and _movable(descriptor)
         key: object = None
         if movable:
@@ -282,7 +310,8 @@ class Emit:
         if level == current:
             return self._append(op)
         anchor = self._scopes[level].anchor
-        assert anchor is not None and anchor.last is not None
+        assert anchor is not None
+        assert anchor.last is not None
         op.loc = self.loc
         op.insert_before(anchor.last)
         return level
@@ -293,7 +322,9 @@ class Emit:
         """Consecutive units of a tuple."""
         if isinstance(value.type, RegType) and value.type.count == count:
             return value
-        return self._structural(("slice", id(value), offset, count), [value], lambda: self.builder.slice(value, offset, count, name))
+        return self._structural(
+            ("slice", id(value), offset, count), [value], lambda: self.builder.slice(value, offset, count, name)
+        )
 
     def concat(self, *parts: Value, name: str | None = None) -> Value:
         """A tuple of parts; slices that make up a whole tuple give that tuple back."""
@@ -302,7 +333,9 @@ class Emit:
         whole = _whole(parts)
         if whole is not None:
             return whole
-        return self._structural(("concat", *map(id, parts)), list(parts), lambda: self.builder.concat(*parts, name=name))
+        return self._structural(
+            ("concat", *map(id, parts)), list(parts), lambda: self.builder.concat(*parts, name=name)
+        )
 
     def _structural(self, key: object, values: list[Value], make: object) -> Value:
         for scope in () if self.pinned else reversed(self._scopes):
@@ -382,7 +415,13 @@ def _signed(value: Word, immediate: ImmediateDescriptor) -> int:
 
 def _movable(descriptor: Descriptor) -> bool:
     effects = descriptor.effects
-    if effects.side_effects or effects.reads or effects.writes or effects.barrier or descriptor.mnemonic.startswith(_LANE_OPS):
+    if (
+        effects.side_effects
+        or effects.reads
+        or effects.writes
+        or effects.barrier
+        or descriptor.mnemonic.startswith(_LANE_OPS)
+    ):
         return False
     if "scc" in effects.implicit_reads or "exec" in effects.implicit_writes:
         return False
@@ -407,5 +446,6 @@ def _whole(parts: tuple[Value, ...]) -> Value | None:
         source = op.input
         assert isinstance(part.type, RegType)
         expected += part.type.count
-    assert source is not None and isinstance(source.type, RegType)
+    assert source is not None
+    assert isinstance(source.type, RegType)
     return source if source.type.count == expected else None

@@ -99,7 +99,9 @@ def _scale(s: Selector, op: Any) -> None:
     a, b = s.number(op.input), s.number(op.stride)
     fits, signed = _one_word(s, op.result)
     if fits:
-        s.set(op.result, Number((s.arith.multiply(a.lo, b.lo, _narrow(s, op.input, op.stride), op.result.name),), signed))
+        s.set(
+            op.result, Number((s.arith.multiply(a.lo, b.lo, _narrow(s, op.input, op.stride), op.result.name),), signed)
+        )
     else:
         s.set(op.result, Number(s.arith.mul64(s.extend(a), s.extend(b)), True))
 
@@ -195,7 +197,8 @@ def _division(s: Selector, op: Any) -> None:
 
 def _cast(s: Selector, op: Any) -> None:
     source, target = op.input, op.result
-    assert isinstance(source.type, ScalarType) and isinstance(target.type, ScalarType)
+    assert isinstance(source.type, ScalarType)
+    assert isinstance(target.type, ScalarType)
     if target.type in ADDRESSES:
         if _exact(s, op):
             return
@@ -253,7 +256,9 @@ def compare(s: Selector, predicate: str, lhs: Value, rhs: Value, name: str | Non
     return compare_words(s, predicate, s.extend(a), s.extend(b), name)
 
 
-def _against_uniform_pair(s: Selector, predicate: str, narrow: Value, wide: Value, name: str | None) -> Condition | None:
+def _against_uniform_pair(
+    s: Selector, predicate: str, narrow: Value, wide: Value, name: str | None
+) -> Condition | None:
     """A lane's 32-bit value against a uniform 64-bit one: the wide side is clamped to 32 bits once.
 
     Values up to 2^32 - 2 compare with a clamped 2^32 - 1 as they do with anything above 32 bits.
@@ -272,9 +277,24 @@ def _against_uniform_pair(s: Selector, predicate: str, narrow: Value, wide: Valu
 
 
 RULES: Final[dict[str, Rule]] = {
-    "index.constant": _constant, "index.sub": _sub, "index.madd": _madd, "index.scale": _scale, "index.shli": _shift_left,
-    "index.shrsi": _shift_right, "index.shrui": _shift_right, "index.rotli": _rotate, "index.rotri": _rotate,
-    "index.ctlzi": _count, "index.cttzi": _count, "index.ctpopi": _count, "index.min": _minmax, "index.max": _minmax,
-    "index.div": _division, "index.rem": _division, "index.cast": _cast, "index.assume": _assume, "index.cmp": _compare,
+    "index.constant": _constant,
+    "index.sub": _sub,
+    "index.madd": _madd,
+    "index.scale": _scale,
+    "index.shli": _shift_left,
+    "index.shrsi": _shift_right,
+    "index.shrui": _shift_right,
+    "index.rotli": _rotate,
+    "index.rotri": _rotate,
+    "index.ctlzi": _count,
+    "index.cttzi": _count,
+    "index.ctpopi": _count,
+    "index.min": _minmax,
+    "index.max": _minmax,
+    "index.div": _division,
+    "index.rem": _division,
+    "index.cast": _cast,
+    "index.assume": _assume,
+    "index.cmp": _compare,
     **dict.fromkeys(_MODULAR, _modular),
-}  # fmt: skip
+}

@@ -19,16 +19,33 @@ from loom_target_amdgpu.select.values import S2, SGPR, Linear, Mask, Number, Roo
 def _invoke(s: Selector, op: Any) -> None:
     helper = s.symbols.get(op.callee)
     if not isinstance(helper, low.FuncDef):
-        raise fail("TARGET/022", f"'@{op.callee}' is no Low function that can be inlined here", op.loc, emitter="source-to-low",
-                   function_name=op.callee, target_name=s.processor.name, constraint_key="invoke.definition")
+        raise fail(
+            "TARGET/022",
+            f"'@{op.callee}' is no Low function that can be inlined here",
+            op.loc,
+            emitter="source-to-low",
+            function_name=op.callee,
+            target_name=s.processor.name,
+            constraint_key="invoke.definition",
+        )
     _check_contract(s, op, helper)
     if "noinline" in (op.inline_policy, helper.inline_policy):
-        raise fail("LOWERING/044", f"'@{op.callee}' must be inlined on this target, but is marked noinline", op.loc,
-                   emitter="source-to-low", op_name=op.name, phase_name="source-to-low", callee_name=op.callee,
-                   failure_code="policy_conflict")
+        raise fail(
+            "LOWERING/044",
+            f"'@{op.callee}' must be inlined on this target, but is marked noinline",
+            op.loc,
+            emitter="source-to-low",
+            op_name=op.name,
+            phase_name="source-to-low",
+            callee_name=op.callee,
+            failure_code="policy_conflict",
+        )
     for predicate in helper.predicates:
         _check_precondition(s, op, predicate)
-    registers = [_argument(s, op, value, parameter.type) for value, parameter in zip(op.args, helper.body.entry.args, strict=True)]
+    registers = [
+        _argument(s, op, value, parameter.type)
+        for value, parameter in zip(op.args, helper.body.entry.args, strict=True)
+    ]
     types = [spec.type for spec in helper.result_specs]
     call = low.Call(registers, [None, None, op.callee, None], types, segments=(len(registers),))
     s.emit.builder.add(call)
@@ -45,9 +62,16 @@ def _check_contract(s: Selector, op: Any, helper: low.FuncDef) -> None:
     if own.generic:
         accepted.add(processors()[own.generic].contract)
     if helper.contract not in accepted:
-        raise fail("TARGET/040", f"'@{op.callee}' is written for {helper.contract}, which {own.name} does not satisfy", op.loc,
-                   emitter="source-to-low", op_name=op.name, field_name="callee", callee_target_name=helper.contract,
-                   caller_target_name=own.contract)
+        raise fail(
+            "TARGET/040",
+            f"'@{op.callee}' is written for {helper.contract}, which {own.name} does not satisfy",
+            op.loc,
+            emitter="source-to-low",
+            op_name=op.name,
+            field_name="callee",
+            callee_target_name=helper.contract,
+            caller_target_name=own.contract,
+        )
 
 
 def _check_precondition(s: Selector, op: Any, predicate: Predicate) -> None:
@@ -56,8 +80,16 @@ def _check_precondition(s: Selector, op: Any, predicate: Predicate) -> None:
         return
     code = "precondition_contradicted" if held is False else "precondition_unproven"
     words = "is contradicted by" if held is False else "does not follow from"
-    raise fail("LOWERING/044", f"the precondition '{predicate.name}' of '@{op.callee}' {words} what is known at the call", op.loc,
-               emitter="source-to-low", op_name=op.name, phase_name="source-to-low", callee_name=op.callee, failure_code=code)
+    raise fail(
+        "LOWERING/044",
+        f"the precondition '{predicate.name}' of '@{op.callee}' {words} what is known at the call",
+        op.loc,
+        emitter="source-to-low",
+        op_name=op.name,
+        phase_name="source-to-low",
+        callee_name=op.callee,
+        failure_code=code,
+    )
 
 
 def _holds(s: Selector, op: Any, predicate: Predicate) -> bool | None:
@@ -107,9 +139,17 @@ def _argument(s: Selector, op: Op, value: Value, type_: object) -> Value:
             return s.emit.to_vector(registers)
         if s.facts.is_uniform(value):
             return s.emit.to_scalar(registers)
-    raise fail("TARGET/002", f"a value of type {value.type} arrives in {found}, the helper wants {type_}", op.loc,
-               emitter="source-to-low", op_name=op.name, field_name="args", actual_type=str(found), expected_type=str(type_),
-               target_name=s.processor.name)
+    raise fail(
+        "TARGET/002",
+        f"a value of type {value.type} arrives in {found}, the helper wants {type_}",
+        op.loc,
+        emitter="source-to-low",
+        op_name=op.name,
+        field_name="args",
+        actual_type=str(found),
+        expected_type=str(type_),
+        target_name=s.processor.name,
+    )
 
 
 def _registers(s: Selector, op: Op, value: Value, type_: RegType) -> Value:
@@ -125,8 +165,15 @@ def _registers(s: Selector, op: Op, value: Value, type_: RegType) -> Value:
         root = selected if isinstance(selected, Root) else selected.root
         offset = ZERO if isinstance(selected, Root) else selected.offset
         return _pointer(s, root, offset, type_)
-    raise fail("TARGET/033", f"a value of type {value.type} has no registers on {s.processor.name}", op.loc,
-               emitter="source-to-low", op_name=op.name, field_name="args", actual_type=str(value.type))
+    raise fail(
+        "TARGET/033",
+        f"a value of type {value.type} has no registers on {s.processor.name}",
+        op.loc,
+        emitter="source-to-low",
+        op_name=op.name,
+        field_name="args",
+        actual_type=str(value.type),
+    )
 
 
 def _pointer(s: Selector, root: Root, offset: Linear, type_: RegType) -> Value:
@@ -154,9 +201,17 @@ def _result(s: Selector, op: Op, result: Value, register: Value) -> Number | Mas
         assert isinstance(type_, ScalarType)
         if len(words) == (2 if type_.width == 64 else 1):
             return Number(words)
-    raise fail("TARGET/002", f"a result in {register.type} cannot be a value of type {type_}", op.loc, emitter="source-to-low",
-               op_name=op.name, field_name="results", actual_type=str(register.type), expected_type=str(type_),
-               target_name=s.processor.name)
+    raise fail(
+        "TARGET/002",
+        f"a result in {register.type} cannot be a value of type {type_}",
+        op.loc,
+        emitter="source-to-low",
+        op_name=op.name,
+        field_name="results",
+        actual_type=str(register.type),
+        expected_type=str(type_),
+        target_name=s.processor.name,
+    )
 
 
 RULES: Final[dict[str, Rule]] = {"low.invoke": _invoke}

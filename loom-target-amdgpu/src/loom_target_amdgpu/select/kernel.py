@@ -13,19 +13,33 @@ from loom_target_amdgpu.select.values import Number, Word, constant
 
 # Op -> coordinates it reads, and whether it reads the dispatch packet: always, or only for dynamic sizes.
 COORDINATES_OF: Final[dict[str, tuple[str, ...]]] = {
-    "kernel.workgroup.id": ("workgroup",), "kernel.workitem.id": ("workitem",),
+    "kernel.workgroup.id": ("workgroup",),
+    "kernel.workitem.id": ("workitem",),
     "kernel.workitem.dispatch.id": ("workgroup", "workitem"),
-    **dict.fromkeys((
-        "kernel.subgroup.id", "kernel.workgroup.reduce", "kernel.workgroup.scan", "kernel.workgroup.vote.any",
-        "kernel.workgroup.vote.all", "kernel.workgroup.vote.count",
-    ), ("flat",)),
-}  # fmt: skip
+    **dict.fromkeys(
+        (
+            "kernel.subgroup.id",
+            "kernel.workgroup.reduce",
+            "kernel.workgroup.scan",
+            "kernel.workgroup.vote.any",
+            "kernel.workgroup.vote.all",
+            "kernel.workgroup.vote.count",
+        ),
+        ("flat",),
+    ),
+}
 PACKET_OPS: Final = {
-    "kernel.workgroup.count": "always", "kernel.workgroup.size": "dynamic", "kernel.workitem.dispatch.id": "dynamic",
-    "kernel.subgroup.id": "dynamic", "kernel.subgroup.count": "dynamic", "kernel.workgroup.reduce": "dynamic",
-    "kernel.workgroup.scan": "dynamic", "kernel.workgroup.vote.any": "dynamic", "kernel.workgroup.vote.all": "dynamic",
+    "kernel.workgroup.count": "always",
+    "kernel.workgroup.size": "dynamic",
+    "kernel.workitem.dispatch.id": "dynamic",
+    "kernel.subgroup.id": "dynamic",
+    "kernel.subgroup.count": "dynamic",
+    "kernel.workgroup.reduce": "dynamic",
+    "kernel.workgroup.scan": "dynamic",
+    "kernel.workgroup.vote.any": "dynamic",
+    "kernel.workgroup.vote.all": "dynamic",
     "kernel.workgroup.vote.count": "dynamic",
-}  # fmt: skip
+}
 _AXES: Final = "xyz"
 
 
@@ -133,7 +147,7 @@ def release(s: Selector, space: str, scope: str) -> None:
         emit.packet("s_wait_storecnt", storecnt=0)
         return
     if family == "gfx942" and scope in ("device", "system"):
-        emit.packet("buffer_wbl2", sc1=1, **({"sc0": 1} if scope == "system" else {}))
+        emit.packet("buffer_wbl2", sc1=1, sc0=int(scope == "system"))
     emit.packet("s_waitcnt", vmcnt=0)
     if family == "gfx11":
         emit.packet("s_waitcnt_vscnt", vscnt=0)
@@ -143,8 +157,8 @@ def settle(s: Selector, space: str) -> None:
     """All accesses issued so far are complete."""
     emit = s.emit
     if s.processor.family == "gfx12":
-        for mnemonic, name in (("s_wait_loadcnt", "loadcnt"), ("s_wait_storecnt", "storecnt")):
-            emit.packet(mnemonic, **{name: 0})
+        emit.packet("s_wait_loadcnt", loadcnt=0)
+        emit.packet("s_wait_storecnt", storecnt=0)
         if space == "workgroup":
             emit.packet("s_wait_dscnt", dscnt=0)
         return
@@ -169,7 +183,7 @@ def acquire(s: Selector, space: str, scope: str) -> None:
         if scope in ("device", "system"):
             emit.packet("buffer_gl1_inv")
     elif scope in ("device", "system"):
-        emit.packet("buffer_inv", sc1=1, **({"sc0": 1} if scope == "system" else {}))
+        emit.packet("buffer_inv", sc1=1, sc0=int(scope == "system"))
 
 
 RELEASING: Final = frozenset({"release", "acq_rel", "seq_cst"})
@@ -205,9 +219,16 @@ def _buffer_fence(s: Selector, op: Any) -> None:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "kernel.workgroup.id": _coordinate("workgroup"), "kernel.workitem.id": _coordinate("workitem"),
-    "kernel.workgroup.size": _size, "kernel.workgroup.count": _count, "kernel.workitem.dispatch.id": _dispatch_id,
-    "kernel.subgroup.id": _subgroup_id, "kernel.subgroup.count": _subgroup_count, "kernel.subgroup.size": _subgroup_size,
-    "target.subgroup.size": _subgroup_size, "kernel.subgroup.lane.id": _lane, "kernel.barrier": _barrier,
+    "kernel.workgroup.id": _coordinate("workgroup"),
+    "kernel.workitem.id": _coordinate("workitem"),
+    "kernel.workgroup.size": _size,
+    "kernel.workgroup.count": _count,
+    "kernel.workitem.dispatch.id": _dispatch_id,
+    "kernel.subgroup.id": _subgroup_id,
+    "kernel.subgroup.count": _subgroup_count,
+    "kernel.subgroup.size": _subgroup_size,
+    "target.subgroup.size": _subgroup_size,
+    "kernel.subgroup.lane.id": _lane,
+    "kernel.barrier": _barrier,
     "buffer.fence": _buffer_fence,
-}  # fmt: skip
+}

@@ -142,7 +142,9 @@ def _shl(d: Decomposer, op: Op) -> Linear | None:
 
 def _cast(d: Decomposer, op: Op) -> Linear | None:
     source = op.operands[0]
-    return d.of(source) if source.type.text in ("index", "offset") and op.result.type.text in ("index", "offset") else None
+    return (
+        d.of(source) if source.type.text in ("index", "offset") and op.result.type.text in ("index", "offset") else None
+    )
 
 
 def _workgroup(d: Decomposer, op: Op) -> Linear:
@@ -162,7 +164,14 @@ def _dispatch(d: Decomposer, op: Op) -> Linear | None:
 
 
 _RULES: Final[dict[str, Callable[[Decomposer, Op], Linear | None]]] = {
-    "index.add": _add, "index.sub": _sub, "index.mul": _mul, "index.madd": _madd, "index.shli": _shl, "index.cast": _cast,
-    "index.scale": _mul, "kernel.workgroup.id": _workgroup, "kernel.workitem.id": _workitem,
+    "index.add": _add,
+    "index.sub": _sub,
+    "index.mul": _mul,
+    "index.madd": _madd,
+    "index.shli": _shl,
+    "index.cast": _cast,
+    "index.scale": _mul,
+    "kernel.workgroup.id": _workgroup,
+    "kernel.workitem.id": _workitem,
     "kernel.workitem.dispatch.id": _dispatch,
-}  # fmt: skip
+}

@@ -168,9 +168,17 @@ def _turns(cosine: bool) -> Callable[[Selector, Word, bool], Word]:
 
 
 _FUNCTIONS: Final[dict[str, Callable[[Selector, Word, bool], Word]]] = {
-    "scalar.exp2f": exp2, "scalar.expf": exp, "scalar.log2f": log2, "scalar.logf": _log_with(_LN2_HIGH, _LN2_LOW),
-    "scalar.log10f": _log_with(_LOG10_2_HIGH, _LOG10_2_LOW), "scalar.rsqrtf": reciprocal_root, "scalar.logisticf": logistic,
-    "scalar.siluf": _silu, "scalar.tanhf": tanh, "scalar.sinturnsf": _turns(False), "scalar.costurnsf": _turns(True),
+    "scalar.exp2f": exp2,
+    "scalar.expf": exp,
+    "scalar.log2f": log2,
+    "scalar.logf": _log_with(_LN2_HIGH, _LN2_LOW),
+    "scalar.log10f": _log_with(_LOG10_2_HIGH, _LOG10_2_LOW),
+    "scalar.rsqrtf": reciprocal_root,
+    "scalar.logisticf": logistic,
+    "scalar.siluf": _silu,
+    "scalar.tanhf": tanh,
+    "scalar.sinturnsf": _turns(False),
+    "scalar.costurnsf": _turns(True),
 }
 
 

@@ -20,8 +20,6 @@ from loom_target_amdgpu.select.linear import plus
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, View, Word
 
-
-
 # -- roots -----------------------------------------------------------------------------------------------------------
 
 
@@ -100,7 +98,9 @@ def _alloca(s: Selector, op: Any) -> None:
     space = str(op.space)
     if space not in ("workgroup", "private"):
         raise s.unsupported(op, f"storage in the {space} space cannot be reserved on {s.processor.name}")
-    reserve = low.StorageReserve([], [_facts(op.alignment, size)], [StorageType("workgroup" if space == "workgroup" else "private")])
+    reserve = low.StorageReserve(
+        [], [_facts(op.alignment, size)], [StorageType("workgroup" if space == "workgroup" else "private")]
+    )
     s.emit.builder.add(reserve)
     used = s.storage[space]
     offset = -(-used // op.alignment) * op.alignment
@@ -151,8 +151,18 @@ def element_offset(s: Selector, op: Op, view: View, indices: Sequence[int | Valu
 # -- single elements -------------------------------------------------------------------------------------------------
 
 # Bits of an element -> suffixes of the global, scratch and LDS load (zero-extending where narrow) and store.
-_LOADS: Final = {8: ("u8", "ds_read_u8"), 16: ("u16", "ds_read_u16"), 32: ("b32", "ds_read_b32"), 64: ("b64", "ds_read_b64")}
-_STORES: Final = {8: ("b8", "ds_write_b8"), 16: ("b16", "ds_write_b16"), 32: ("b32", "ds_write_b32"), 64: ("b64", "ds_write_b64")}
+_LOADS: Final = {
+    8: ("u8", "ds_read_u8"),
+    16: ("u16", "ds_read_u16"),
+    32: ("b32", "ds_read_b32"),
+    64: ("b64", "ds_read_b64"),
+}
+_STORES: Final = {
+    8: ("b8", "ds_write_b8"),
+    16: ("b16", "ds_write_b16"),
+    32: ("b32", "ds_write_b32"),
+    64: ("b64", "ds_write_b64"),
+}
 _WIDE: Final = {1: "b32", 2: "b64", 3: "b96", 4: "b128"}
 
 
@@ -161,7 +171,7 @@ def storage_bits(type_: ScalarType) -> int:
     return 8 * type_.byte_size
 
 
-def cache_policy(s: Selector, op: Any) -> dict[str, int]:
+def cache_policy(s: Selector, op: Any) -> dict[str, Any]:
     """Cache fields of an access (language reference, part 3, section 6.8)."""
     scope, temporal = getattr(op, "cache_scope", None), getattr(op, "cache_temporal", None) or "regular"
     if scope is None and temporal == "regular":
@@ -176,15 +186,30 @@ def cache_policy(s: Selector, op: Any) -> dict[str, int]:
         if family == "gfx942" and temporal == "non_temporal":
             return {"nt": 1}
     raise fail(
-        "AMDGPU/024", f"{s.processor.name} has no cache policy for {temporal} accesses at {scope or 'default'} scope", op.loc,
-        emitter="source-to-low", op_name=op.name, constraint_key="cache_policy", memory_space="global", cache_scope=scope or "",
-        cache_temporal=temporal, descriptor_set_key=s.descriptor_set.key,
+        "AMDGPU/024",
+        f"{s.processor.name} has no cache policy for {temporal} accesses at {scope or 'default'} scope",
+        op.loc,
+        emitter="source-to-low",
+        op_name=op.name,
+        constraint_key="cache_policy",
+        memory_space="global",
+        cache_scope=scope or "",
+        cache_temporal=temporal,
+        descriptor_set_key=s.descriptor_set.key,
     )
 
 
 _TEMPORAL: Final = {
-    "regular": 0, "non_temporal": 1, "high_temporal": 2, "last_use": 3, "writeback": 3, "bypass": 3, "non_temporal_regular": 4,
-    "regular_non_temporal": 5, "non_temporal_high_temporal": 6, "non_temporal_writeback": 7,
+    "regular": 0,
+    "non_temporal": 1,
+    "high_temporal": 2,
+    "last_use": 3,
+    "writeback": 3,
+    "bypass": 3,
+    "non_temporal_regular": 4,
+    "regular_non_temporal": 5,
+    "non_temporal_high_temporal": 6,
+    "non_temporal_writeback": 7,
 }
 _SCOPES: Final = {"cu": 0, "se": 1, "device": 2, "system": 3}
 
@@ -195,7 +220,13 @@ def global_mnemonic(s: Selector, kind: str, key_suffix: str) -> str:
 
 
 def load_words(
-    s: Selector, op: Op, root: Root, form: Linear, bits: int, name: str | None = None, coherence: dict[str, int] | None = None
+    s: Selector,
+    op: Op,
+    root: Root,
+    form: Linear,
+    bits: int,
+    name: str | None = None,
+    coherence: dict[str, Any] | None = None,
 ) -> tuple[Word, ...]:
     """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root."""
     emit = s.emit
@@ -235,7 +266,13 @@ def _aligned(s: Selector, root: Root, form: Linear) -> bool:
 
 
 def store_words(
-    s: Selector, op: Op, root: Root, form: Linear, words: tuple[Word, ...], bits: int, coherence: dict[str, int] | None = None
+    s: Selector,
+    op: Op,
+    root: Root,
+    form: Linear,
+    words: tuple[Word, ...],
+    bits: int,
+    coherence: dict[str, Any] | None = None,
 ) -> None:
     """Store ``bits`` from words at a position of a root."""
     emit = s.emit
@@ -255,11 +292,21 @@ def store_words(
     if address.saddr is not None:
         mnemonic = global_mnemonic(s, "store", suffix + "_saddr")
         offset = address.vaddr if address.vaddr is not None else emit.constant(0, False)
-        emit.packet(mnemonic, offset, value, address.saddr, *s.m0_operand(mnemonic), offset=address.immediate, access=access,
-                    **policy)
+        emit.packet(
+            mnemonic,
+            offset,
+            value,
+            address.saddr,
+            *s.m0_operand(mnemonic),
+            offset=address.immediate,
+            access=access,
+            **policy,
+        )
         return
     assert address.vaddr is not None
-    emit.packet(global_mnemonic(s, "store", suffix), address.vaddr, value, offset=address.immediate, access=access, **policy)
+    emit.packet(
+        global_mnemonic(s, "store", suffix), address.vaddr, value, offset=address.immediate, access=access, **policy
+    )
 
 
 def _private(
@@ -274,7 +321,9 @@ def _private(
         found = emit.packet(mnemonic, *values, offset=register + immediate, access=access, name=name)
     else:
         mnemonic = s.descriptor_set.by_key[f"amdgpu.scratch_{kind}_vaddr"].mnemonic
-        found = emit.packet(mnemonic, emit.register(register, False), *values, offset=immediate, access=access, name=name)
+        found = emit.packet(
+            mnemonic, emit.register(register, False), *values, offset=immediate, access=access, name=name
+        )
     return found[0] if found else values[0]
 
 
@@ -346,12 +395,23 @@ def _pack(s: Selector, op: Any) -> None:
 
 
 def _length(s: Selector, op: Any) -> None:
-    raise s.unsupported(op, "the length of a buffer is not part of the kernel's arguments; pass it as a launch argument")
+    raise s.unsupported(
+        op, "the length of a buffer is not part of the kernel's arguments; pass it as a launch argument"
+    )
 
 
 RULES: Final[dict[str, Rule]] = {
-    "buffer.assume.noalias": _noalias, "buffer.assume.alignment": _alignment, "buffer.assume.memory_space": _identity,
-    "buffer.assume.same_root": _same_root, "buffer.alloca": _alloca, "buffer.view": _view, "buffer.pack": _pack,
-    "buffer.length": _length, "view.subview": _subview, "view.refine": _refine, "view.prefetch": _prefetch,
-    "view.load": _load, "view.store": _store,
-}  # fmt: skip
+    "buffer.assume.noalias": _noalias,
+    "buffer.assume.alignment": _alignment,
+    "buffer.assume.memory_space": _identity,
+    "buffer.assume.same_root": _same_root,
+    "buffer.alloca": _alloca,
+    "buffer.view": _view,
+    "buffer.pack": _pack,
+    "buffer.length": _length,
+    "view.subview": _subview,
+    "view.refine": _refine,
+    "view.prefetch": _prefetch,
+    "view.load": _load,
+    "view.store": _store,
+}

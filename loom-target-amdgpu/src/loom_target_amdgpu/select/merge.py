@@ -53,7 +53,13 @@ class Shape:
 
 
 def shape_for(
-    s: Selector, result: Value, candidates: Sequence[Selected], divergent: bool, op: Op, *, fixed_candidates: bool = True
+    s: Selector,
+    result: Value,
+    candidates: Sequence[Selected],
+    divergent: bool,
+    op: Op,
+    *,
+    fixed_candidates: bool = True,
 ) -> Shape:
     """The shape that all candidates of a result can take. In divergent flow nothing may stay in scalar registers.
 
@@ -75,7 +81,9 @@ def shape_for(
         return Shape("number", ((S1 if scalar else V1),) * count, signed)
     if isinstance(first, Vector):
         assert isinstance(type_, ShapedType)
-        return Shape("vector", parts=tuple(_element_shape(candidates, i, divergent) for i in range(len(first.elements))))
+        return Shape(
+            "vector", parts=tuple(_element_shape(candidates, i, divergent) for i in range(len(first.elements)))
+        )
     if isinstance(first, Root | View) and fixed_candidates and all(_same_memory(first, c) for c in candidates):
         return Shape("fixed", value=first)
     if isinstance(first, Layout) and fixed_candidates:
@@ -84,8 +92,9 @@ def shape_for(
         found = _view_shape(s, candidates, divergent)
         if found is not None:
             return found
-    raise s.unsupported(op, f"a choice between values of type {type_} is not supported on {s.processor.name}",
-                        actual_type=str(type_))
+    raise s.unsupported(
+        op, f"a choice between values of type {type_} is not supported on {s.processor.name}", actual_type=str(type_)
+    )
 
 
 def _element_shape(candidates: Sequence[Selected], index: int, divergent: bool) -> Shape:
@@ -141,8 +150,14 @@ def _view_registers(s: Selector, view: View, shape: Shape) -> list[Value]:
     assert shape.root is not None
     if shape.root.space == "global":
         if view.root.key != shape.root.key:
-            raise fail("TARGET/001", "views of different buffers cannot take turns on this processor", s.emit.loc,
-                       emitter="source-to-low", op_name="scf.yield", target_name=s.processor.name)
+            raise fail(
+                "TARGET/001",
+                "views of different buffers cannot take turns on this processor",
+                s.emit.loc,
+                emitter="source-to-low",
+                op_name="scf.yield",
+                target_name=s.processor.name,
+            )
         return [s.emit.register(word, False) for word in pair_sum(s, view.offset)]
     position = Linear(view.offset.constant + view.root.offset, view.offset.terms)
     return [s.emit.register(word_sum(s, position), False)]
@@ -161,9 +176,15 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
         assert isinstance(selected, Vector)
         return [r for e, part in zip(selected.elements, shape.parts, strict=True) for r in registers_of(s, e, part)]
     if shape.kind == "layout":
-        assert isinstance(selected, Layout) and selected.strides is not None
+        assert isinstance(selected, Layout)
+        assert selected.strides is not None
         pairs = zip(selected.strides, shape.parts, strict=True)
-        return [r for stride, part in pairs if part.kind == "number" for r in registers_of(s, as_stride(stride).number, part)]
+        return [
+            r
+            for stride, part in pairs
+            if part.kind == "number"
+            for r in registers_of(s, as_stride(stride).number, part)
+        ]
     if shape.kind == "view":
         assert isinstance(selected, View)
         return _view_registers(s, selected, shape)
@@ -186,7 +207,8 @@ def _stride(s: Selector, part: Shape, registers: list[Value]) -> int | Stride:
     if isinstance(part.value, Layout) and part.value.strides is not None:
         return part.value.strides[0]
     number = rebuild(s, part, registers)
-    assert isinstance(number, Number) and part.facts is not None
+    assert isinstance(number, Number)
+    assert part.facts is not None
     return Stride(number, part.facts)
 
 
@@ -201,11 +223,11 @@ def rebuild(s: Selector, shape: Shape, registers: list[Value]) -> Selected:
         return Layout(tuple(_stride(s, part, registers) for part in shape.parts))
     taken = [registers.pop(0) for _ in shape.types]
     if shape.kind == "view":
-        assert shape.root is not None and shape.view_type is not None
+        assert shape.root is not None
+        assert shape.view_type is not None
         return View(shape.root, s.computed(Number(tuple(taken), True)), shape.view_type)
     if shape.kind == "number":
         return Number(tuple(taken), shape.signed)
     if shape.kind == "mask":
         return Mask(taken[0])
     return ScalarTest("s_cmp_lg_i32", taken[0], 0)
-

@@ -88,10 +88,16 @@ def _poison(s: Selector, op: Op) -> None:
 
 # Operation -> (32-bit kind, how narrow operands must be extended: None not at all, else signed)
 _SIMPLE: Final[dict[str, tuple[str, bool | None]]] = {
-    "scalar.addi": ("add", None), "scalar.muli": ("mul", None), "scalar.andi": ("and", None), "scalar.ori": ("or", None),
-    "scalar.xori": ("xor", None), "scalar.minsi": ("mins", True), "scalar.maxsi": ("maxs", True), "scalar.minui": ("minu", False),
+    "scalar.addi": ("add", None),
+    "scalar.muli": ("mul", None),
+    "scalar.andi": ("and", None),
+    "scalar.ori": ("or", None),
+    "scalar.xori": ("xor", None),
+    "scalar.minsi": ("mins", True),
+    "scalar.maxsi": ("maxs", True),
+    "scalar.minui": ("minu", False),
     "scalar.maxui": ("maxu", False),
-}  # fmt: skip
+}
 _CONDITIONS: Final = {"scalar.andi": "and", "scalar.ori": "or", "scalar.xori": "xor"}
 
 
@@ -122,7 +128,8 @@ def _wide(s: Selector, kind: str, a: Pair, b: Pair) -> Pair:
         return s.arith.logic64(kind, a, b)
     predicate = {"mins": "slt", "maxs": "sgt", "minu": "ult", "maxu": "ugt"}[kind]
     condition = compare_words(s, predicate, a, b)
-    return pick(s, condition, a, b)
+    chosen: Pair = pick(s, condition, a, b)
+    return chosen
 
 
 def pick(s: Selector, condition: Condition, a: tuple[Word, ...], b: tuple[Word, ...]) -> Any:
@@ -226,15 +233,17 @@ def _rotate(s: Selector, op: Any) -> None:
     if bits == 32 and not is_scalar(a.lo):
         # alignbit shifts the pair (a, a) right; a left rotation is a right one by the negative amount.
         right = s.arith.sub(0, amount.lo) if left else amount.lo
-        word = s.emit.op("v_alignbit_b32", a.lo, a.lo, right if not isinstance(right, int) else right & 31, name=op.result.name)
-        s.set(op.result, Number((word,)))
+        right = right & 31 if isinstance(right, int) else right
+        s.set(op.result, Number((s.emit.op("v_alignbit_b32", a.lo, a.lo, right, name=op.result.name),)))
         return
     count = s.arith.binary("and", amount.lo, bits - 1)
     back = s.arith.binary("and", s.arith.sub(0, amount.lo), bits - 1)
     if not left:
         count, back = back, count
     word = extended(s, a, bits, False)
-    result = s.arith.binary("or", s.arith.binary("shl", word, count), s.arith.binary("shru", word, back), op.result.name)
+    result = s.arith.binary(
+        "or", s.arith.binary("shl", word, count), s.arith.binary("shru", word, back), op.result.name
+    )
     s.set(op.result, Number((result,)))
 
 
@@ -242,10 +251,7 @@ def count_leading(s: Selector, word: Word, bits: int) -> Word:
     """Leading zeros of a zero-extended word, within ``bits``; ``bits`` for 0."""
     if isinstance(word, int):
         return bits - word.bit_length()
-    if is_scalar(word):
-        found = s.emit.op("s_flbit_i32_b32", word)
-    else:
-        found = s.emit.op("v_ffbh_u32", word)
+    found = s.emit.op("s_flbit_i32_b32" if is_scalar(word) else "v_ffbh_u32", word)
     # -1 for 0: as an unsigned number it is larger than any count.
     return s.arith.binary("minu", s.arith.binary("add", found, bits - 32) if bits < 32 else found, bits)
 
@@ -371,14 +377,31 @@ def _bitcast(s: Selector, op: Any) -> None:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "scalar.constant": _constant, "scalar.assume": _assume, "scalar.poison": _poison, "scalar.subi": _sub,
-    "scalar.fmai": _multiply_add, "scalar.negi": _negate, "scalar.absi": _absolute, "scalar.signi": _sign,
-    "scalar.shli": _shift, "scalar.shrsi": _shift, "scalar.shrui": _shift, "scalar.rotli": _rotate, "scalar.rotri": _rotate,
-    "scalar.ctlzi": _count, "scalar.cttzi": _count, "scalar.ctpopi": _count, "scalar.bitfield.extractu": _bitfield,
-    "scalar.bitfield.extracts": _bitfield, "scalar.cmpi": _compare, "scalar.extsi": _extend, "scalar.extui": _extend,
-    "scalar.trunci": _truncate, "scalar.bitcast": _bitcast,
+    "scalar.constant": _constant,
+    "scalar.assume": _assume,
+    "scalar.poison": _poison,
+    "scalar.subi": _sub,
+    "scalar.fmai": _multiply_add,
+    "scalar.negi": _negate,
+    "scalar.absi": _absolute,
+    "scalar.signi": _sign,
+    "scalar.shli": _shift,
+    "scalar.shrsi": _shift,
+    "scalar.shrui": _shift,
+    "scalar.rotli": _rotate,
+    "scalar.rotri": _rotate,
+    "scalar.ctlzi": _count,
+    "scalar.cttzi": _count,
+    "scalar.ctpopi": _count,
+    "scalar.bitfield.extractu": _bitfield,
+    "scalar.bitfield.extracts": _bitfield,
+    "scalar.cmpi": _compare,
+    "scalar.extsi": _extend,
+    "scalar.extui": _extend,
+    "scalar.trunci": _truncate,
+    "scalar.bitcast": _bitcast,
     **dict.fromkeys(_SIMPLE, _binary),
     **dict.fromkeys(
         [f"scalar.{k}" for k in ("divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi")], _division
     ),
-}  # fmt: skip
+}

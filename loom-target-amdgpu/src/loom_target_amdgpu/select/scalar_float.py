@@ -38,16 +38,24 @@ def result(s: Selector, op: Any, value: Value) -> None:
 
 def refuse(s: Selector, op: Op, value: Value) -> Any:
     """The diagnostic for an element type without instructions."""
-    return s.unsupported(op, f"'{op.name}' on {value.type} is not supported on {s.processor.name}", actual_type=str(value.type))
+    return s.unsupported(
+        op, f"'{op.name}' on {value.type} is not supported on {s.processor.name}", actual_type=str(value.type)
+    )
 
 
 # -- arithmetic ------------------------------------------------------------------------------------------------------
 
 _BINARY: Final = {
-    ("scalar.addf", "f32"): "v_add_f32", ("scalar.mulf", "f32"): "v_mul_f32", ("scalar.subf", "f32"): "v_sub_f32",
-    ("scalar.addf", "f16"): "v_add_f16", ("scalar.mulf", "f16"): "v_mul_f16", ("scalar.subf", "f16"): "v_sub_f16",
-    ("scalar.addf", "f64"): "v_add_f64", ("scalar.mulf", "f64"): "v_mul_f64", ("scalar.subf", "f64"): "v_add_f64_neg_rhs",
-}  # fmt: skip
+    ("scalar.addf", "f32"): "v_add_f32",
+    ("scalar.mulf", "f32"): "v_mul_f32",
+    ("scalar.subf", "f32"): "v_sub_f32",
+    ("scalar.addf", "f16"): "v_add_f16",
+    ("scalar.mulf", "f16"): "v_mul_f16",
+    ("scalar.subf", "f16"): "v_sub_f16",
+    ("scalar.addf", "f64"): "v_add_f64",
+    ("scalar.mulf", "f64"): "v_mul_f64",
+    ("scalar.subf", "f64"): "v_add_f64_neg_rhs",
+}
 
 
 def _binary(s: Selector, op: Any) -> None:
@@ -61,7 +69,13 @@ def _binary(s: Selector, op: Any) -> None:
     if mnemonic_or_none is None:
         raise refuse(s, op, op.result)
     a, b = _operand(s, op.lhs), _operand(s, op.rhs)
-    if mnemonic_or_none == "v_sub_f32" and not isinstance(b, int) and is_scalar(b) and not is_scalar(a) and s.emit.has("v_subrev_f32"):
+    if (
+        mnemonic_or_none == "v_sub_f32"
+        and not isinstance(b, int)
+        and is_scalar(b)
+        and not is_scalar(a)
+        and s.emit.has("v_subrev_f32")
+    ):
         result(s, op, s.emit.op("v_subrev_f32", b, a, name=op.result.name))
         return
     result(s, op, s.emit.op(mnemonic_or_none, a, b, name=op.result.name))
@@ -238,7 +252,8 @@ def _one_minus(s: Selector, a: Value, b: Value) -> Value:
 
 def _divide_f64(s: Selector, a: Word, b: Word) -> Value:
     emit = s.emit
-    assert isinstance(a, Value) and isinstance(b, Value)
+    assert isinstance(a, Value)
+    assert isinstance(b, Value)
     a, b = emit.to_vector(a), emit.to_vector(b)
     one = emit.constant(0x3FF0000000000000, scalar=True, units=2)
     denominator, _ = emit.packet("v_div_scale_f64", b, b, a)
@@ -294,7 +309,12 @@ def _approximate(op: Any) -> bool:
 
 # -- rounding --------------------------------------------------------------------------------------------------------
 
-_ROUNDING: Final = {"scalar.floorf": "floor", "scalar.ceilf": "ceil", "scalar.truncf": "trunc", "scalar.roundevenf": "rndne"}
+_ROUNDING: Final = {
+    "scalar.floorf": "floor",
+    "scalar.ceilf": "ceil",
+    "scalar.truncf": "trunc",
+    "scalar.roundevenf": "rndne",
+}
 
 
 def _round(s: Selector, op: Any) -> None:
@@ -324,9 +344,21 @@ def _round_away(s: Selector, op: Any) -> None:
 # -- comparisons and tests -------------------------------------------------------------------------------------------
 
 _PREDICATES: Final = {
-    "oeq": "eq", "ogt": "gt", "oge": "ge", "olt": "lt", "ole": "le", "one": "lg", "ord": "o", "ueq": "nlg", "ugt": "nle",
-    "uge": "nlt", "ult": "nge", "ule": "ngt", "une": "neq", "uno": "u",
-}  # fmt: skip
+    "oeq": "eq",
+    "ogt": "gt",
+    "oge": "ge",
+    "olt": "lt",
+    "ole": "le",
+    "one": "lg",
+    "ord": "o",
+    "ueq": "nlg",
+    "ugt": "nle",
+    "uge": "nlt",
+    "ult": "nge",
+    "ule": "ngt",
+    "une": "neq",
+    "uno": "u",
+}
 
 
 def _compare(s: Selector, op: Any) -> None:
@@ -445,11 +477,24 @@ def _names(words: Sequence[str]) -> list[str]:
 
 
 RULES: Final[dict[str, Rule]] = {
-    **dict.fromkeys(_names(["addf", "subf", "mulf"]), _binary), "scalar.fmaf": _fused, "scalar.negf": _sign_bit,
-    "scalar.absf": _sign_bit, "scalar.copysignf": _copy_sign, "scalar.clampf": _clamp, "scalar.divf": _divide,
-    **dict.fromkeys(_names(["minimumf", "maximumf", "minnumf", "maxnumf"]), _minmax), "scalar.sqrtf": _square_root,
-    **dict.fromkeys(_ROUNDING, _round), "scalar.roundf": _round_away,
-    "scalar.cmpf": _compare, **dict.fromkeys(_CLASSES, _classify), "scalar.signf": _sign, "scalar.sitofp": _from_integer,
-    "scalar.uitofp": _from_integer, "scalar.fptosi": _to_integer, "scalar.fptoui": _to_integer, "scalar.extf": _widen,
+    **dict.fromkeys(_names(["addf", "subf", "mulf"]), _binary),
+    "scalar.fmaf": _fused,
+    "scalar.negf": _sign_bit,
+    "scalar.absf": _sign_bit,
+    "scalar.copysignf": _copy_sign,
+    "scalar.clampf": _clamp,
+    "scalar.divf": _divide,
+    **dict.fromkeys(_names(["minimumf", "maximumf", "minnumf", "maxnumf"]), _minmax),
+    "scalar.sqrtf": _square_root,
+    **dict.fromkeys(_ROUNDING, _round),
+    "scalar.roundf": _round_away,
+    "scalar.cmpf": _compare,
+    **dict.fromkeys(_CLASSES, _classify),
+    "scalar.signf": _sign,
+    "scalar.sitofp": _from_integer,
+    "scalar.uitofp": _from_integer,
+    "scalar.fptosi": _to_integer,
+    "scalar.fptoui": _to_integer,
+    "scalar.extf": _widen,
     "scalar.fptrunc": _narrow,
-}  # fmt: skip
+}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from loom.dialects.low import ops as low
 from loom.facts.analysis import FunctionFacts
@@ -39,8 +39,22 @@ from loom_target_amdgpu.select.values import (
 Rule = Callable[["Selector", Op], None]
 UNSIGNED32: Final = (0, (1 << 32) - 1)
 SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
-_MODULES: Final = ("scalar", "scalar_float", "math_functions", "index", "control", "layouts", "memory", "atomics", "kernel", "invoke", "vector_lanes",
-                    "vector_memory", "vector_reduce", "collectives")
+_MODULES: Final = (
+    "scalar",
+    "scalar_float",
+    "math_functions",
+    "index",
+    "control",
+    "layouts",
+    "memory",
+    "atomics",
+    "kernel",
+    "invoke",
+    "vector_lanes",
+    "vector_memory",
+    "vector_reduce",
+    "collectives",
+)
 _AXES: Final = "xyz"
 
 
@@ -59,9 +73,14 @@ class Selector:
     """Selects one kernel into the entry region of a Low kernel."""
 
     def __init__(
-        self, kernel: Op, processor: Processor, target_facts: Mapping[str, object], descriptor_set: DescriptorSet,
-        region: Region, symbols: Mapping[str, Op],
-    ) -> None:  # fmt: skip
+        self,
+        kernel: Op,
+        processor: Processor,
+        target_facts: Mapping[str, object],
+        descriptor_set: DescriptorSet,
+        region: Region,
+        symbols: Mapping[str, Op],
+    ) -> None:
         self.kernel = kernel
         self.processor = processor
         self.generation = processor.require_generation()
@@ -121,9 +140,17 @@ class Selector:
             raise self.unsupported(op, f"'{op.name}' is not supported on {self.processor.name}")
         rule(self, op)
 
-    def unsupported(self, op: Op, message: str, **params: object) -> LoomError:
+    def unsupported(self, op: Op, message: str, **params: Any) -> LoomError:
         """The diagnostic for something the target does not do."""
-        return fail("TARGET/001", message, op.loc, emitter="source-to-low", op_name=op.name, target_name=self.processor.name, **params)
+        return fail(
+            "TARGET/001",
+            message,
+            op.loc,
+            emitter="source-to-low",
+            op_name=op.name,
+            target_name=self.processor.name,
+            **params,
+        )
 
     # -- entry ---------------------------------------------------------------------------------------------------
 
@@ -210,7 +237,9 @@ class Selector:
         assert isinstance(type_, ScalarType)
         access = MemoryAccess("kernarg", None, parameter.offset, parameter.offset + parameter.size, invariant=True)
         mnemonic = "s_load_dwordx2_offset_only" if parameter.size == 8 else "s_load_dword_offset_only"
-        value = self.emit.packet(mnemonic, self.live_in(abi.KERNARG), offset=parameter.offset, access=access, name=argument.name)[0]
+        value = self.emit.packet(
+            mnemonic, self.live_in(abi.KERNARG), offset=parameter.offset, access=access, name=argument.name
+        )[0]
         if type_ is I1:
             bit = self.arith.binary("and", value, 1)
             self._values[argument] = ScalarTest("s_cmp_lg_i32", bit, 0)

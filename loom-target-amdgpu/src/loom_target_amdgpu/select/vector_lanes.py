@@ -65,7 +65,9 @@ def placeholder(s: Selector, element: Element, type_: Type) -> Value:
     return value
 
 
-def apply_scalar(s: Selector, name: str, operands: Sequence[tuple[Element, Type]], result: Type, like: Op | None = None) -> Element:
+def apply_scalar(
+    s: Selector, name: str, operands: Sequence[tuple[Element, Type]], result: Type, like: Op | None = None
+) -> Element:
     """The scalar operation ``name`` on elements; attributes come from a vector operation of the same fields."""
     cls = lookup(f"scalar.{name}")
     assert cls is not None
@@ -124,7 +126,8 @@ def _splat(s: Selector, op: Any) -> None:
 
 def _step(s: Selector, base: Element, step: Element, type_: ScalarType, count: int) -> list[Element]:
     """base + i * step for the first ``count`` numbers, wrapping in the type."""
-    assert isinstance(base, Number) and isinstance(step, Number)
+    assert isinstance(base, Number)
+    assert isinstance(step, Number)
     found: list[Element] = []
     wide = type_.width == 64
     for i in range(count):
@@ -138,7 +141,10 @@ def _step(s: Selector, base: Element, step: Element, type_: ScalarType, count: i
 
 def _iota(s: Selector, op: Any) -> None:
     count = len(coordinates(shape(op.result)))
-    s.set(op.result, Vector(tuple(_step(s, elements(s, op.base)[0], elements(s, op.step)[0], element_type(op.base), count))))
+    s.set(
+        op.result,
+        Vector(tuple(_step(s, elements(s, op.base)[0], elements(s, op.step)[0], element_type(op.base), count))),
+    )
 
 
 def _mask_range(s: Selector, op: Any) -> None:
@@ -342,17 +348,32 @@ def _table_lookup(s: Selector, op: Any) -> None:
         for number, entry in enumerate(table[1:], 1):
             bits = 32 if index_type in ADDRESSES else index_type.width
             word = index.lo if bits >= 32 else s.arith.extend(index.lo, bits, False)
-            current = pick_element(s, op, compare_words(s, "eq", (word,), (number,)), entry, current, element_type(op.table))
+            current = pick_element(
+                s, op, compare_words(s, "eq", (word,), (number,)), entry, current, element_type(op.table)
+            )
         found.append(current)
     s.set(op.result, Vector(tuple(found)))
 
 
 _SPECIAL: Final[dict[str, Callable[[Selector, Any], None]]] = {
-    "vector.constant": _constant, "vector.poison": _poison, "vector.empty": _empty, "vector.splat": _splat, "vector.iota": _iota,
-    "vector.mask.range": _mask_range, "vector.from_elements": _from_elements, "vector.broadcast": _broadcast,
-    "vector.extract": _extract, "vector.insert": _insert, "vector.slice": _slice, "vector.concat": _concat,
-    "vector.transpose": _transpose, "vector.shuffle": _shuffle, "vector.interleave": _interleave,
-    "vector.deinterleave": _deinterleave, "vector.select": _select, "vector.bitcast": _bitcast,
+    "vector.constant": _constant,
+    "vector.poison": _poison,
+    "vector.empty": _empty,
+    "vector.splat": _splat,
+    "vector.iota": _iota,
+    "vector.mask.range": _mask_range,
+    "vector.from_elements": _from_elements,
+    "vector.broadcast": _broadcast,
+    "vector.extract": _extract,
+    "vector.insert": _insert,
+    "vector.slice": _slice,
+    "vector.concat": _concat,
+    "vector.transpose": _transpose,
+    "vector.shuffle": _shuffle,
+    "vector.interleave": _interleave,
+    "vector.deinterleave": _deinterleave,
+    "vector.select": _select,
+    "vector.bitcast": _bitcast,
     "vector.table.lookup": _table_lookup,
 }
 # Names whose scalar form is no lane-wise operation of a vector.

@@ -19,6 +19,7 @@ from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Linear, Number, Root, Vector, View, Word
 from loom_target_amdgpu.select.vector_lanes import Element, coordinates, element_type, elements, shape
 
+
 @attrs.frozen
 class Run:
     """Neighbouring elements: position of the first, and their numbers in the vector."""
@@ -48,7 +49,11 @@ def _runs(forms: Sequence[Linear], size: int) -> list[Run]:
     runs: list[Run] = []
     for lane, form in enumerate(forms):
         last = runs[-1] if runs else None
-        if last is not None and form.terms == last.form.terms and form.constant == last.form.constant + size * len(last.lanes):
+        if (
+            last is not None
+            and form.terms == last.form.terms
+            and form.constant == last.form.constant + size * len(last.lanes)
+        ):
             runs[-1] = attrs.evolve(last, lanes=(*last.lanes, lane))
         else:
             runs.append(Run(form, (lane,)))
@@ -130,7 +135,9 @@ def _view(s: Selector, value: Value) -> View:
 
 def _load(s: Selector, op: Any) -> None:
     view = _view(s, op.source)
-    s.set(op.result, Vector(tuple(_load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result)))))
+    s.set(
+        op.result, Vector(tuple(_load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result))))
+    )
 
 
 def _load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_: ScalarType) -> list[Element]:
@@ -180,7 +187,9 @@ def _guarded_load(
     return found[0]  # type: ignore[return-value]  # an element per arm
 
 
-def _guarded_store(s: Selector, op: Any, view: View, form: Linear, words: tuple[Word, ...], bits: int, condition: Condition) -> None:
+def _guarded_store(
+    s: Selector, op: Any, view: View, form: Linear, words: tuple[Word, ...], bits: int, condition: Condition
+) -> None:
     def arm() -> list[Any]:
         store_words(s, op, view.root, form, words, bits)
         return []
@@ -248,7 +257,9 @@ def _gather_mask(s: Selector, op: Any) -> None:
     view = _view(s, op.source)
     type_ = element_type(op.result)
     found = []
-    for form, mask, old in zip(_indexed_positions(s, op, view), elements(s, op.mask), elements(s, op.passthrough), strict=True):
+    for form, mask, old in zip(
+        _indexed_positions(s, op, view), elements(s, op.mask), elements(s, op.passthrough), strict=True
+    ):
         assert not isinstance(mask, Number)
         found.append(_guarded_load(s, op, view, form, type_, mask, old))
     s.set(op.result, Vector(tuple(found)))
@@ -257,13 +268,21 @@ def _gather_mask(s: Selector, op: Any) -> None:
 def _scatter(s: Selector, op: Any) -> None:
     view = _view(s, op.target)
     type_ = element_type(op.value)
-    masks: Sequence[Element] = elements(s, op.mask) if op.name.endswith(".mask") else [True] * len(elements(s, op.value))
+    masks: Sequence[Element] = (
+        elements(s, op.mask) if op.name.endswith(".mask") else [True] * len(elements(s, op.value))
+    )
     for form, mask, value in zip(_indexed_positions(s, op, view), masks, elements(s, op.value), strict=True):
         assert not isinstance(mask, Number)
         _guarded_store(s, op, view, form, _words_of(s, value, type_), storage_bits(type_), mask)
 
 
 RULES: Final[dict[str, Rule]] = {
-    "vector.load": _load, "vector.store": _store, "vector.load.mask": _load_mask, "vector.store.mask": _store_mask,
-    "vector.gather": _gather, "vector.gather.mask": _gather_mask, "vector.scatter": _scatter, "vector.scatter.mask": _scatter,
+    "vector.load": _load,
+    "vector.store": _store,
+    "vector.load.mask": _load_mask,
+    "vector.store.mask": _store_mask,
+    "vector.gather": _gather,
+    "vector.gather.mask": _gather_mask,
+    "vector.scatter": _scatter,
+    "vector.scatter.mask": _scatter,
 }

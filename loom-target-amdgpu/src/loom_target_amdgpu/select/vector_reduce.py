@@ -18,6 +18,7 @@ from loom_target_amdgpu.select.vector_lanes import (
     shape,
 )
 
+
 def combine(s: Selector, op: Op, kind: str, a: Element, b: Element, type_: ScalarType) -> Element:
     """Two elements combined by a combining kind, which is the name of a scalar operation."""
     return apply_scalar(s, kind, [(a, type_), (b, type_)], type_)
@@ -56,8 +57,18 @@ def _dot_float(s: Selector, op: Any) -> None:
     s.set(op.result, total)
 
 
-_DOT4: Final = {"s8s8": "v_dot4_i32_i8", "u8u8": "v_dot4_u32_u8", "s8u8": "v_dot4_i32_iu8_s8u8", "u8s8": "v_dot4_i32_iu8_u8s8"}
-_DOT8: Final = {"s4s4": "v_dot8_i32_i4", "u4u4": "v_dot8_u32_u4", "s4u4": "v_dot8_i32_iu4_s4u4", "u4s4": "v_dot8_i32_iu4_u4s4"}
+_DOT4: Final = {
+    "s8s8": "v_dot4_i32_i8",
+    "u8u8": "v_dot4_u32_u8",
+    "s8u8": "v_dot4_i32_iu8_s8u8",
+    "u8s8": "v_dot4_i32_iu8_u8s8",
+}
+_DOT8: Final = {
+    "s4s4": "v_dot8_i32_i4",
+    "u4u4": "v_dot8_u32_u4",
+    "s4u4": "v_dot8_i32_iu4_s4u4",
+    "u4s4": "v_dot8_i32_iu4_u4s4",
+}
 
 
 def _dot4i(s: Selector, op: Any) -> None:
@@ -80,7 +91,8 @@ def _dot_by_parts(
 ) -> Number:
     word = total.lo
     for x, y in zip(a, b, strict=True):
-        assert isinstance(x, Number) and isinstance(y, Number)
+        assert isinstance(x, Number)
+        assert isinstance(y, Number)
         product = s.arith.multiply(s.arith.extend(x.lo, 8, signed_a), s.arith.extend(y.lo, 8, signed_b))
         word = s.arith.binary("add", word, product)
     return Number((word,))
@@ -108,7 +120,11 @@ def _common_word(words: list[Word]) -> Word | None:
         if isinstance(word, int):
             return None
         op = word.defining_op
-        if not isinstance(op, Packet) or first not in op.operands or not op.key.endswith(("lshrrev_b32.src0_inline", "lshr_b32.rhs_inline")):
+        if (
+            not isinstance(op, Packet)
+            or first not in op.operands
+            or not op.key.endswith(("lshrrev_b32.src0_inline", "lshr_b32.rhs_inline"))
+        ):
             return None
         if (op.immediates or {}).get("imm32") != 8 * k:
             return None
@@ -121,12 +137,17 @@ def _dot8i4(s: Selector, op: Any) -> None:
         raise s.unsupported(op, f"'{op.name}<{op.signs}>' is not supported on {s.processor.name}")
     found = []
     for a, b, total in zip(elements(s, op.lhs), elements(s, op.rhs), elements(s, op.acc), strict=True):
-        assert isinstance(a, Number) and isinstance(b, Number) and isinstance(total, Number)
+        assert isinstance(a, Number)
+        assert isinstance(b, Number)
+        assert isinstance(total, Number)
         found.append(Number((s.emit.op(mnemonic, a.lo, b.lo, total.lo),)))
     s.set(op.result, Vector(tuple(found)))
 
 
 RULES: Final[dict[str, Rule]] = {
-    "vector.reduce": _reduce, "vector.reduce.axes": _reduce_axes, "vector.dotf": _dot_float, "vector.dot4i": _dot4i,
+    "vector.reduce": _reduce,
+    "vector.reduce.axes": _reduce_axes,
+    "vector.dotf": _dot_float,
+    "vector.dot4i": _dot4i,
     "vector.dot8i4": _dot8i4,
 }
