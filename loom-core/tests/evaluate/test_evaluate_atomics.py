@@ -98,18 +98,37 @@ func.def public @f(%m: buffer, %x: vector<8xf32>, %o: vector<8xi32>) -> (vector<
     assert np.array_equal(memory, want, equal_nan=True)
 
 
+@pytest.mark.seed("J07", "J08")
 def test_no_flush_of_subnormals(programs: Programs) -> None:
     text = """
-func.def public @f(%m: buffer, %x: f32) {
+func.def public @f(%b: buffer, %x: f32, %m: vector<2xi1>) -> (f32, vector<2xf32>, vector<2xf32>) {
   %at0 = index.constant 0 : offset
-  %mv = buffer.view %m[%at0] : buffer -> view<1xf32>
-  view.atomic.reduce<addf, noftz> %x, %mv[0] {ordering = relaxed, scope = device} : f32, view<1xf32>
-  func.return
+  %v = buffer.view %b[%at0] : buffer -> view<2xf32>
+  %xs = vector.splat %x : vector<2xf32>
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %o = vector.iota %zero step %one : vector<2xindex>
+  view.atomic.reduce<addf, noftz> %x, %v[0] {ordering = relaxed, scope = device} : f32, view<2xf32>
+  %r0 = view.atomic.rmw<addf, noftz> %x, %v[0] {ordering = relaxed, scope = device} : f32, view<2xf32> -> f32
+  vector.atomic.reduce<addf, noftz> %xs, %v[0][%o] {ordering = relaxed, scope = device}
+    : vector<2xf32>, view<2xf32>, vector<2xindex>
+  %r1 = vector.atomic.rmw<addf, noftz> %xs, %v[0][%o] {ordering = relaxed, scope = device}
+    : vector<2xf32>, view<2xf32>, vector<2xindex>
+  vector.atomic.reduce.mask<addf, noftz> %xs, %v[0][%o], %m {ordering = relaxed, scope = device}
+    : vector<2xf32>, view<2xf32>, vector<2xindex>, vector<2xi1>
+  %r2 = vector.atomic.rmw.mask<addf, noftz> %xs, %v[0][%o], %m, %xs {ordering = relaxed, scope = device}
+    : vector<2xf32>, view<2xf32>, vector<2xindex>, vector<2xi1>, vector<2xf32>
+  func.return %r0, %r1, %r2 : f32, vector<2xf32>, vector<2xf32>
 }
 """
-    memory = np.array([1e-45], dtype=np.float32)
-    programs.call(text, "f", [memory, np.float32(1e-45)])
-    assert memory[0] == np.float32(1e-45) * 2
+    tiny = np.float32(1e-45)
+    memory = np.array([tiny, -0.0], dtype=np.float32)
+    r0, r1, r2 = programs.call(text, "f", [memory, tiny, np.array([True, False])])
+    # In units of the smallest subnormal.
+    assert r0 == 2 * tiny
+    assert list(r1 / tiny) == [4, 1]
+    assert list(r2 / tiny) == [6, 1]
+    assert list(memory / tiny) == [7, 2]
 
 
 def test_masked_vector_atomics(programs: Programs) -> None:
@@ -188,6 +207,7 @@ ACCESSES = {
 
 @pytest.mark.parametrize("first", ACCESSES)
 @pytest.mark.parametrize("second", ACCESSES)
+@pytest.mark.seed("J06")
 def test_plain_accesses_race_with_atomic_ones(programs: Programs, first: str, second: str) -> None:
     def body(between: str) -> str:
         return f"""

@@ -125,6 +125,7 @@ CLUSTERS = """
 
 
 @pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.seed("K02")
 def test_clusters(programs: Programs, clustered: bool) -> None:
     tail = " cluster_size(%two, %three, %unit)" if clustered else ""
     out = np.zeros((6, 4, 6), dtype=np.int64)
@@ -174,6 +175,7 @@ def test_storage_that_the_launch_asks_for(programs: Programs) -> None:
         assert fault.code == "EVALUATE/002"
 
 
+@pytest.mark.seed("J03")
 def test_split_barriers_order_like_whole_ones(programs: Programs) -> None:
     body = """
   %bytes = index.constant 128 : offset
@@ -229,6 +231,7 @@ GATHER = """  %t = kernel.async.gather{mask} %mine to %tile{go} {{cache_scope = 
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("start", [COPY, GATHER], ids=["copy", "gather"])
+@pytest.mark.seed("J02")
 def test_transfers_move_bytes(programs: Programs, start: str, masked: bool) -> None:
     words = start.format(
         **({"mask": ".mask", "go": ", %go", "i1": ", i1"} if masked else {"mask": "", "go": "", "i1": ""})

@@ -64,6 +64,7 @@ kernel.def @k() {{
     ("wave", "element", "k", "operand", "acc"),
     [(32, "f16", 16, 16, 8), (32, "bf16", 16, 16, 8), (64, "f16", 16, 4, 4), (64, "f32", 4, 1, 4)],
 )
+@pytest.mark.seed("X04")
 def test_products_of_subgroups(programs: Programs, wave: int, element: str, k: int, operand: int, acc: int) -> None:
     a, b = (RNG.integers(-8, 9, (3, 16, k)).astype(np.float32) for _ in range(2))
     c = RNG.integers(-99, 99, (3, 16, 16)).astype(np.float32)

@@ -23,6 +23,7 @@ def run(programs: Programs, lines: str, **arrays: Any) -> None:
     programs.launch(programs.kernel(body, parameters, size=SIZE), [], [MASKS.copy(), *arrays.values()])
 
 
+@pytest.mark.seed("X02", "X03")
 def test_masked_footprints(programs: Programs) -> None:
     x = np.arange(4 * 6, dtype=np.float32).reshape(4, 6)
     y = np.full((4, 6), -1, dtype=np.float32)
@@ -91,6 +92,7 @@ def test_expand_and_compress(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("element", ["i8", "i32", "index"])
+@pytest.mark.seed("X04")
 def test_gather_and_scatter(programs: Programs, element: str) -> None:
     dtype = {"i8": np.int8, "i32": np.int32, "index": np.int64}[element]
     x = np.arange(20, dtype=np.float64) * 1.5
@@ -151,6 +153,7 @@ def test_masked_gather_and_scatter_ignore_disabled_lanes(programs: Programs) -> 
     assert np.array_equal(y, want)
 
 
+@pytest.mark.seed("G03")
 def test_an_empty_mask_may_stand_at_any_place(programs: Programs) -> None:
     text = """
 func.def public @f(%b: buffer, %m: vector<2xi1>, %far: index) -> (vector<2xi32>) {
