@@ -10,8 +10,8 @@ import attrs
 from loom.bytecode.attributes import read_attribute
 from loom.bytecode.cursor import Cursor, bad_value
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, REGIONS_SHIFT
-from loom.bytecode.locations import read_locations, recorded_span
+from loom.bytecode.layout import ARGUMENTS_SHIFT, HAS_AHEAD, HAS_NAMES, HAS_POSITION, HAS_TRIVIA, REGIONS_SHIFT
+from loom.bytecode.locations import recorded_span
 from loom.bytecode.types import read_type
 from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Op, Region, Value
@@ -64,15 +64,12 @@ class BodyReader:
         self.late_values: list[Value] = []
         self.late_ops: list[Op] = []
 
-    def read(self, record: bytes | None, sources: Sequence[str]) -> Op:
-        """The operation, detached. ``record`` holds the locations; ``None`` when they were left out."""
+    def read(self, locations: list[Location], sources: Sequence[str]) -> Op:
+        """The operation, detached. ``locations`` are those of all operations, in the order of their records."""
         cursor = self.cursor
         self.sources = sources
+        self.locations = locations
         cursor.ahead = {}
-        if record is not None:
-            self.locations = self._expand(record)
-        else:
-            self.locations = [None] * len(cursor.words)
         block = Block()
         try:
             self._ops(block, 1, (), 0)
@@ -82,27 +79,14 @@ class BodyReader:
             raise self._bad("regions nest too deep", "nesting") from None
         if cursor.at != len(cursor.words):
             raise self._bad(f"{len(cursor.words) - cursor.at} words are left", "trailing")
-        if record is not None and self.made != len(self.locations):
-            raise _bad_locations(self.made, len(self.locations))
+        if self.made != len(locations):
+            raise self._bad(f"it has {self.made} of {len(locations)} operations", "operations")
         if cursor.ahead:
             self._resolve(cursor.ahead)
         op = block.first
         assert op is not None
         op.detach()
         return op
-
-    def _expand(self, record: bytes) -> list[Location]:
-        """A location per operation."""
-        found: list[Location] = []
-        for source, count in read_locations(record, self.sources):
-            # An operation takes a word at least.
-            if count > len(self.cursor.words) - len(found):
-                raise _bad_locations(len(found) + count, len(self.cursor.words))
-            if source is None:
-                found += [None] * count
-            else:
-                found += [(source, k) for k in range(len(found), len(found) + count)]
-        return found
 
     def _bad(self, detail: str, failure: str) -> Damage:
         return Damage("BYTECODE/016", detail, offset=self.cursor.at, failure_code=failure)
@@ -220,20 +204,31 @@ class BodyReader:
     def _block(self, block: Block, blocks: list[Block], depth: int) -> None:
         cursor = self.cursor
         words, strings = cursor.words, cursor.strings
-        block.label = strings[cursor.word()]
-        block.blank_before, block.comments = self._trivia()
-        file = cursor.word()
-        if file:
-            position = [cursor.word() for _ in range(4)]
-            block.loc = recorded_span(self.sources[file - 1], position)
-        for _ in range(cursor.count()):
-            late = not words[cursor.at] & 1
-            type_ = read_type(cursor)
-            value = block.add_argument(type_, strings[cursor.word()])
+        flags = cursor.word()
+        if flags & HAS_TRIVIA:
+            block.blank_before, block.comments = self._trivia()
+        if flags & HAS_NAMES:
+            block.label = cursor.string()
+        if flags & HAS_POSITION:
+            file = cursor.word()
+            block.loc = recorded_span(self.sources[file - 1], [cursor.word() for _ in range(4)])
+        at = cursor.at
+        for _ in range(flags >> ARGUMENTS_SHIFT):
+            word = words[at]
+            if word & 1:
+                type_ = cursor.types[word >> 1]
+                at += 1
+            else:
+                cursor.at = at
+                type_ = read_type(cursor)
+                at = cursor.at
+            value = block.add_argument(type_, strings[words[at]])  # type: ignore[arg-type]  # entry 0 is never odd
+            at += 1
             cursor.values.append(value)
-            if late:
+            if not word & 1:
                 self.late_values.append(value)
-        self._ops(block, cursor.word(), blocks, depth)
+        cursor.at = at + 1
+        self._ops(block, words[at], blocks, depth)
 
     # -- attributes that name values -----------------------------------------------------------------------
 
@@ -297,13 +292,3 @@ class BodyReader:
             value.set_type(value.type.substitute(mapping))
         for op in self.late_ops:
             op.set_operands([mapping.get(v, v) for v in op.operands], op.segments)
-
-
-def _bad_locations(given: int, needed: int) -> Damage:
-    return Damage(
-        "BYTECODE/013",
-        f"locations for {given} operations instead of {needed}",
-        location_id=given,
-        offset=0,
-        failure_code="count",
-    )

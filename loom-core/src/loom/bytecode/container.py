@@ -12,9 +12,9 @@ bytes      header
 =========  ====================================================================
 
 The directory follows: per section its kind (u32), the CRC-32 of its contents (u32), offset (u64) and length (u64),
-sorted by offset. Sections follow one another without gaps up to the end of the file. Bodies and locations are
-checked piece by piece with checksums of the symbol index, so that using one symbol does not read all of them; their
-directory entries carry no checksum. All integers are little-endian.
+sorted by offset. Sections follow one another without gaps up to the end of the file. Bodies are checked one by one
+with checksums of the symbol index, so that using one symbol does not read all of them; their directory entry carries
+no checksum. All integers are little-endian.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ SECTION_NAMES: Final[Mapping[int, str]] = {
     MODULE: "module",
     FORMS: "forms",
 }
-_PIECEWISE: Final = (BODIES, LOCATIONS)
 
 _HEADER: Final = struct.Struct("<4sBBHII")
 _ENTRY: Final = struct.Struct("<IIQQ")
@@ -79,7 +78,7 @@ def write_container(sections: Mapping[int, bytes], *, locations: bool) -> bytes:
     at = _HEADER.size + _ENTRY.size * len(sections)
     directory = bytearray()
     for kind, contents in sections.items():
-        checksum = 0 if kind in _PIECEWISE else zlib.crc32(contents)
+        checksum = 0 if kind == BODIES else zlib.crc32(contents)
         directory += _ENTRY.pack(kind, checksum, at, len(contents))
         at += len(contents)
     header = _HEADER.pack(MAGIC, VERSION, 0 if locations else 1, len(sections), zlib.crc32(directory), 0)
@@ -138,7 +137,7 @@ def read_container(data: bytes, *, checksums: bool = True) -> Container:
             raise _corrupt("header", "directory", "kind")
         end = offset + length
         ranges[kind] = (offset, end)
-        if checksums and kind not in _PIECEWISE and zlib.crc32(data[offset:end]) != checksum:
+        if checksums and kind != BODIES and zlib.crc32(data[offset:end]) != checksum:
             raise _corrupt(name, name, "checksum")
     if end != len(data):
         raise Damage(

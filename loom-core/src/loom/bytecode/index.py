@@ -1,8 +1,8 @@
 """The symbol index: what the linker needs to know about each module-level operation without decoding it.
 
-A record is nine integers of 32 bits: name and template family (string numbers, 0 for none), op name (string
-number), flags, number of symbols mentioned, and length and CRC-32 of the body and of its locations. Behind the
-records follow the mentioned symbols of all operations, as words. Bodies and locations lie in the same order.
+A record is eight integers of 32 bits: name and template family (string numbers, 0 for none), op name (string
+number), flags, number of symbols mentioned, length and CRC-32 of the body, and number of operations in it. Behind the
+records follow the mentioned symbols of all operations, as words. Bodies lie in the same order.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
+from operator import gt
 from typing import Final, overload
 
 import attrs
@@ -19,7 +20,7 @@ from loom.bytecode.varint import decode_words, encode_words
 from loom.ir.core import Op
 from loom.transforms.dce import is_exported, is_root
 
-RECORD: Final = struct.Struct("<9I")
+RECORD: Final = struct.Struct("<8I")
 _COUNT: Final = struct.Struct("<I")
 
 EXPORTED: Final = 1
@@ -61,8 +62,6 @@ class SymbolEntry:
     family: str | None
     flags: int = attrs.field(repr=False)
     references: tuple[str, ...] = attrs.field(repr=False)
-    body: tuple[int, int, int] = attrs.field(repr=False)
-    locations: tuple[int, int, int] = attrs.field(repr=False)
 
     @property
     def is_exported(self) -> bool:
@@ -93,10 +92,11 @@ def encode_index(records: Sequence[tuple[int, ...]], references: Sequence[int]) 
 class Index(Sequence[SymbolEntry]):
     """The entries of a file in order. They are kept as columns; entries are made when asked for.
 
-    ``names``, ``op_names``, ``families`` and ``flags`` are the columns that are wanted of all symbols at once.
+    ``names``, ``op_names``, ``families`` and ``flags`` are the columns that are wanted of all symbols at once;
+    ``body_ends`` and ``op_ends`` say where the body of each and its operations end, after a first 0.
     """
 
-    def __init__(self, section: bytes, strings: Sequence[str | None], body_size: int, location_size: int) -> None:
+    def __init__(self, section: bytes, strings: Sequence[str | None], body_size: int) -> None:
         """Raises :class:`Damage` unless the records fit the tables and sections they describe."""
         if len(section) < _COUNT.size:
             raise _bad("the count is missing", 0, "count")
@@ -112,7 +112,7 @@ class Index(Sequence[SymbolEntry]):
             )
         fields = RECORD.size // 4
         flat = struct.unpack_from(f"<{count * fields}I", section, _COUNT.size)
-        names, families, ops, self.flags, mentions, bodies, self._body_sums, places, self._place_sums = (
+        names, families, ops, self.flags, mentions, bodies, self.body_sums, sizes = (
             flat[k::fields] for k in range(fields)
         )
         self._strings = strings
@@ -121,15 +121,17 @@ class Index(Sequence[SymbolEntry]):
             if column and max(column) >= len(strings):
                 raise _string(max(column), len(strings))
         self._mention_ends = list(accumulate(mentions, initial=0))
-        self._body_ends = list(accumulate(bodies, initial=0))
-        self._place_ends = list(accumulate(places, initial=0))
+        self.body_ends = list(accumulate(bodies, initial=0))
+        self.op_ends = list(accumulate(sizes, initial=0))
         for what, ends, size in (
             ("references", self._mention_ends, len(self._mentioned)),
-            ("bodies", self._body_ends, body_size),
-            ("locations", self._place_ends, location_size),
+            ("bodies", self.body_ends, body_size),
         ):
             if ends[-1] != size:
                 raise _bad(f"the {what} of all symbols do not add up", count, what)
+        # An operation takes a byte at least, so what is announced here is bounded by the size of the file.
+        if any(map(gt, sizes, bodies)) or 0 in sizes:
+            raise _bad("a body is too short for its operations", 0, "operations")
         if 0 in ops or 0 in self._mentioned:
             raise _bad("an operation or a reference has no name", 0, "name")
         self.names = [strings[k] for k in names]
@@ -155,8 +157,6 @@ class Index(Sequence[SymbolEntry]):
             self.families[k],
             self.flags[k],
             tuple([self._strings[number] or "" for number in mentioned]),
-            (self._body_ends[k], self._body_ends[k + 1], self._body_sums[k]),
-            (self._place_ends[k], self._place_ends[k + 1], self._place_sums[k]),
         )
 
 

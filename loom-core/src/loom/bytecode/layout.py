@@ -20,6 +20,10 @@ HAS_AHEAD: Final = 4
 # The number of regions takes the bits from here on.
 REGIONS_SHIFT: Final = 3
 
+# A block begins with a word of flags, too: trivia, a label (as a name), a position, and the number of arguments.
+HAS_POSITION: Final = 4
+ARGUMENTS_SHIFT: Final = 3
+
 # State of an attribute in a form.
 ABSENT: Final = 0
 GIVEN: Final = 1

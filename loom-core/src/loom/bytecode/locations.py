@@ -1,14 +1,15 @@
-"""Source positions of the operations of one body.
+"""Source positions of the operations of a file, in the order in which their records are read.
 
-A record holds the first line and runs of operations from one file, then for every operation with a position four
+The section holds the first line and runs of operations from one source, then for every operation with a position four
 integers: line difference to the one before (signed), column, number of further lines, and end column. The integers
-are decoded only when a diagnostic asks for a position. So that this cannot fail, the record is checked when the body
-is read.
+are decoded only when a diagnostic asks for a position. So that this cannot fail, the section is checked when the
+file is opened, without decoding it.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -37,7 +38,7 @@ def position_of(location: Location) -> tuple[str, Position] | None:
 
 
 class Positions:
-    """The positions of one body's operations, decoded when first asked for."""
+    """The positions of a file's operations, decoded when first asked for."""
 
     __slots__ = ("_decoded", "_line", "_packed")
 
@@ -53,7 +54,7 @@ class Positions:
 
 
 class RecordedSource(SourceFile):
-    """A file known by its name and by the positions of a body's operations, without its text.
+    """A source known by its name and by the positions of operations, without its text.
 
     ``shift`` leads from the number of an operation to its entry among the positions.
     """
@@ -90,14 +91,14 @@ def recorded_span(name: str, position: Sequence[int]) -> Span:
     return Span(RecordedSource(name, Positions(0, b"")), offset(line, column), offset(end_line, end_column))
 
 
-def encode_locations(files: Sequence[int], positions: Sequence[Position]) -> bytes:
-    """The record of a body: per operation its file from 1 or 0 for none, and the positions of those with one."""
+def encode_locations(sources: Sequence[int], positions: Sequence[Position]) -> bytes:
+    """The section: per operation its source from 1 or 0 for none, and the positions of those with one."""
     runs: list[list[int]] = []
-    for file in files:
-        if runs and runs[-1][0] == file:
+    for source in sources:
+        if runs and runs[-1][0] == source:
             runs[-1][1] += 1
         else:
-            runs.append([file, 1])
+            runs.append([source, 1])
     before = positions[0][0] if positions else 0
     head = encode_words([before, *(word for run in runs for word in run)])
     words: list[int] = []
@@ -107,33 +108,48 @@ def encode_locations(files: Sequence[int], positions: Sequence[Position]) -> byt
     return encode_words([len(head)]) + head + encode_words(words)
 
 
-def read_locations(record: bytes, names: Sequence[str]) -> list[tuple[SourceFile | None, int]]:
-    """Runs of operations: the file they come from, or ``None``, and how many they are.
+class LocationTable:
+    """The locations of all operations. Raises :class:`Damage` unless decoding the positions will succeed."""
 
-    Raises :class:`Damage` unless decoding the positions will succeed.
-    """
-    size, at = leading_word(record, 0)
-    head, packed = decode_words(record[at : at + size]), record[at + size :]
-    if len(head) % 2 == 0 or size > len(record) - at:
-        raise _bad("malformed run list")
-    files, counts = head[1::2], head[2::2]
-    located = sum(counts) if 0 not in files else sum(c for f, c in zip(files, counts, strict=True) if f)
-    ends = len(packed.translate(None, _CONTINUED))
-    if ends != _FIELDS * located or not (packed.isascii() or _is_sound(packed)):
-        raise _bad("malformed positions")
-    runs: list[tuple[SourceFile | None, int]] = []
-    positions = Positions(head[0], packed)
-    first = skipped = 0
-    for file, count in zip(files, counts, strict=True):
-        if file == 0:
-            runs.append((None, count))
-        elif file > len(names):
-            raise _bad(f"file {file} of {len(names)}")
-        else:
-            runs.append((RecordedSource(names[file - 1], positions, skipped - first), count))
-            skipped += count
-        first += count
-    return runs
+    def __init__(self, section: bytes, names: Sequence[str], operations: int) -> None:
+        size, at = leading_word(section, 0)
+        head, packed = decode_words(section[at : at + size]), section[at + size :]
+        if len(head) % 2 == 0 or size > len(section) - at:
+            raise _bad("malformed run list")
+        files, counts = head[1::2], head[2::2]
+        if max(files, default=0) > len(names) or sum(counts) != operations:
+            raise _bad(f"the runs do not fit {len(names)} sources and {operations} operations")
+        located = sum(count for file, count in zip(files, counts, strict=True) if file)
+        ends = len(packed.translate(None, _CONTINUED))
+        if ends != _FIELDS * located or not (packed.isascii() or _is_sound(packed)):
+            raise _bad("malformed positions")
+        positions = Positions(head[0], packed)
+        # Where each run begins; the source of each.
+        self._starts: list[int] = []
+        self._sources: list[SourceFile | None] = []
+        first = skipped = 0
+        for file, count in zip(files, counts, strict=True):
+            self._starts.append(first)
+            self._sources.append(RecordedSource(names[file - 1], positions, skipped - first) if file else None)
+            first += count
+            skipped += count if file else 0
+        self._starts.append(first)
+
+    def of(self, first: int, count: int) -> list[Location]:
+        """The locations of consecutive operations."""
+        found: list[Location] = []
+        end = first + count
+        run = bisect_right(self._starts, first) - 1
+        while first < end:
+            stop = min(end, self._starts[run + 1])
+            source = self._sources[run]
+            if source is None:
+                found += [None] * (stop - first)
+            else:
+                found += [(source, k) for k in range(first, stop)]
+            first = stop
+            run += 1
+        return found
 
 
 def _is_sound(packed: bytes) -> bool:

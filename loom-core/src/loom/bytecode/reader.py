@@ -15,11 +15,12 @@ from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
 from loom.bytecode.forms import DeclaredOp, read_form
 from loom.bytecode.index import Index, SymbolEntry, SymbolTable
+from loom.bytecode.locations import LocationTable
 from loom.bytecode.types import read_structure
 from loom.bytecode.varint import decode_words, leading_word
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
-from loom.ir.diagnostics import LoomError, did_you_mean, fail
+from loom.ir.diagnostics import Location, LoomError, did_you_mean, fail
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import Type
 from loom.spec.registry import known_names, lookup
@@ -47,8 +48,12 @@ class BytecodeFile:
         self._form_cursor = self._cursor(words)
         self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
         self.name, self.header, self.aliases = self._read_head()
-        sizes = [end - start for start, end in (container.ranges[k] for k in (c.BODIES, c.LOCATIONS))]
-        self.entries = Index(container.section(c.SYMBOLS), self._strings, *sizes)
+        start, end = container.ranges[c.BODIES]
+        self.entries = Index(container.section(c.SYMBOLS), self._strings, end - start)
+        self._locations: LocationTable | None = None
+        if container.locations:
+            section = container.section(c.LOCATIONS)
+            self._locations = LocationTable(section, self._sources, self.entries.op_ends[-1])
         self._symbols: SymbolTable | None = None
 
     @classmethod
@@ -83,7 +88,7 @@ class BytecodeFile:
         """
         entry = self.symbols()[symbol] if isinstance(symbol, str) else symbol
         with deep_recursion():
-            return self._decode(entry)
+            return self._decode(entry.ordinal)
 
     def module(self) -> Module:
         """Decode everything. The result is not verified."""
@@ -95,8 +100,8 @@ class BytecodeFile:
         gc.disable()
         try:
             with deep_recursion():
-                for entry in self.entries:
-                    module.body.append(self._decode(entry))
+                for ordinal in range(len(self.entries)):
+                    module.body.append(self._decode(ordinal))
         finally:
             if was_enabled:
                 gc.enable()
@@ -144,28 +149,27 @@ class BytecodeFile:
 
     # -- bodies --------------------------------------------------------------------------------------------
 
-    def _piece(self, section: int, piece: tuple[int, int, int]) -> bytes:
-        start, end, checksum = piece
-        base = self._container.ranges[section][0]
-        data = self._container.data[base + start : base + end]
-        if self._checksums and zlib.crc32(data) != checksum:
-            raise Damage("BYTECODE/016", "the checksum does not match", offset=start, failure_code="checksum")
-        return data
-
-    def _decode(self, entry: SymbolEntry) -> Op:
+    def _decode(self, ordinal: int) -> Op:
         self.decoded += 1
+        entries = self.entries
+        start, end = entries.body_ends[ordinal], entries.body_ends[ordinal + 1]
+        first, last = entries.op_ends[ordinal], entries.op_ends[ordinal + 1]
+        base = self._container.ranges[c.BODIES][0]
+        data = self._container.data[base + start : base + end]
         try:
-            words = decode_words(self._piece(c.BODIES, entry.body))
-            reader = BodyReader(words, self._strings, self._types, self._forms, self._form)
-            record = self._piece(c.LOCATIONS, entry.locations) if self._container.locations else None
-            op = reader.read(record, self._sources)
+            if self._checksums and zlib.crc32(data) != entries.body_sums[ordinal]:
+                raise Damage("BYTECODE/016", "the checksum does not match", offset=start, failure_code="checksum")
+            locations: list[Location] = [None] * (last - first)
+            if self._locations is not None:
+                locations = self._locations.of(first, last - first)
+            reader = BodyReader(decode_words(data), self._strings, self._types, self._forms, self._form)
+            op = reader.read(locations, self._sources)
+            index = op.spec.symbol_attribute
+            name = op.attributes[index] if index is not None else None
+            if op.name != entries.op_names[ordinal] or name != entries.names[ordinal]:
+                raise Damage("BYTECODE/016", f"it is '{op.name}'", offset=start, failure_code="identity")
         except Damage as damage:
-            raise damage.located(self.filename, entry.name) from None
-        index = op.spec.symbol_attribute
-        if op.name != entry.op_name or (op.attributes[index] if index is not None else None) != entry.name:
-            raise Damage("BYTECODE/016", f"it is '{op.name}'", offset=entry.body[0], failure_code="identity").located(
-                self.filename, entry.name
-            )
+            raise damage.located(self.filename, entries.names[ordinal]) from None
         return op
 
     def _form(self, number: int) -> Form:

@@ -9,7 +9,18 @@ from loom.bytecode import container as c
 from loom.bytecode import index
 from loom.bytecode.attributes import names_values, write_attribute, write_encoding
 from loom.bytecode.cursor import Sink
-from loom.bytecode.layout import ABSENT, ALWAYS_IN_BODY, GIVEN, HAS_AHEAD, HAS_NAMES, HAS_TRIVIA, IN_BODY, REGIONS_SHIFT
+from loom.bytecode.layout import (
+    ABSENT,
+    ALWAYS_IN_BODY,
+    ARGUMENTS_SHIFT,
+    GIVEN,
+    HAS_AHEAD,
+    HAS_NAMES,
+    HAS_POSITION,
+    HAS_TRIVIA,
+    IN_BODY,
+    REGIONS_SHIFT,
+)
 from loom.bytecode.locations import Position, encode_locations, position_of
 from loom.bytecode.types import names_values as type_names_values
 from loom.bytecode.types import write_structure, write_type
@@ -43,19 +54,22 @@ class _Writer:
         self.op_records: list[list[int]] = []
         # Words of a form -> number.
         self.forms: dict[tuple[int, ...], int] = {}
+        # Source of every operation so far, 0 for none, and the positions of those with one.
+        self.places: list[int] = []
+        self.positions: list[Position] = []
 
     def sink(self) -> Sink:
         return Sink(self.strings, self.types)
 
     def module(self, module: Module) -> bytes:
         bodies: list[bytes] = []
-        places: list[bytes] = []
         records: list[tuple[int, ...]] = []
         references: list[int] = []
         for op in module.body:
             name = symbol_name(op)
             try:
-                body, place = _BodyWriter(self).write(op)
+                before = len(self.places)
+                body = _BodyWriter(self).write(op)
             except (TypeError, ValueError, KeyError) as error:
                 raise fail(
                     "BYTECODE/016",
@@ -69,9 +83,8 @@ class _Writer:
             # Sorted: the order of entries in a dictionary is not part of a program.
             mentioned = [self._string(s) for s in sorted(set(referenced_symbols(op)))]
             references += mentioned
-            records.append(self._record(op, name, len(mentioned), body, place))
+            records.append(self._record(op, name, len(mentioned), body, len(self.places) - before))
             bodies.append(body)
-            places.append(place)
         head = self._head(module)
         types = self._types()
         sections = {
@@ -83,13 +96,13 @@ class _Writer:
             c.SYMBOLS: index.encode_index(records, references),
         }
         ordered = {c.STRINGS: _strings(self.strings), **sections, c.BODIES: b"".join(bodies)}
-        ordered[c.LOCATIONS] = b"".join(places)
+        ordered[c.LOCATIONS] = encode_locations(self.places, self.positions) if self.locations else b""
         return c.write_container(ordered, locations=self.locations)
 
     def _string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings) + 1)
 
-    def _record(self, op: Op, name: str | None, mentions: int, body: bytes, place: bytes) -> tuple[int, ...]:
+    def _record(self, op: Op, name: str | None, mentions: int, body: bytes, operations: int) -> tuple[int, ...]:
         family = index.family_of(op)
         return (
             self._string(name) if name is not None else 0,
@@ -99,8 +112,7 @@ class _Writer:
             mentions,
             len(body),
             zlib.crc32(body),
-            len(place),
-            zlib.crc32(place),
+            operations,
         )
 
     def _head(self, module: Module) -> bytes:
@@ -187,16 +199,13 @@ class _BodyWriter:
     def __init__(self, writer: _Writer) -> None:
         self.writer = writer
         self.sink = writer.sink()
-        self.files: list[int] = []
-        self.positions: list[Position] = []
 
-    def write(self, op: Op) -> tuple[bytes, bytes]:
+    def write(self, op: Op) -> bytes:
         numbers: dict[Value, int] = {}
         _number(op, numbers)
         self.sink.numbers = numbers
         self._op(op, {})
-        locations = encode_locations(self.files, self.positions) if self.writer.locations else b""
-        return encode_words(self.sink.words), locations
+        return encode_words(self.sink.words)
 
     def _op(self, op: Op, blocks: dict[Block, int]) -> None:
         sink = self.sink
@@ -252,10 +261,7 @@ class _BodyWriter:
         blocks = {block: i for i, block in enumerate(region.blocks)}
         words.append(len(blocks))
         for block in region.blocks:
-            words.append(self.sink.string_id(block.label) if block.label is not None else 0)
-            self._trivia(block)
-            self._block_location(block.loc)
-            words.append(len(block.args))
+            self._head(block)
             for arg in block.args:
                 write_type(self.sink, arg.type)
                 words.append(self.sink.string_id(arg.name) if arg.name is not None else 0)
@@ -280,21 +286,28 @@ class _BodyWriter:
                 write_type(sink, spec.value.type)
 
     def _locate(self, location: Location) -> None:
-        if not self.writer.locations:
-            return
-        found = position_of(location)
-        if found is None:
-            self.files.append(0)
-        else:
-            self.files.append(self.writer.source(found[0]))
-            self.positions.append(found[1])
-
-    def _block_location(self, location: Location) -> None:
         found = position_of(location) if self.writer.locations else None
-        if found is None:
-            self.sink.words.append(0)
-        else:
-            self.sink.words += (self.writer.source(found[0]), *found[1])
+        self.writer.places.append(self.writer.source(found[0]) if found is not None else 0)
+        if found is not None:
+            self.writer.positions.append(found[1])
+
+    def _head(self, block: Block) -> None:
+        """The number of arguments and what few blocks have: label, comments, position."""
+        words = self.sink.words
+        found = position_of(block.loc) if self.writer.locations else None
+        trivia = bool(block.comments) or block.blank_before
+        words.append(
+            (HAS_TRIVIA if trivia else 0)
+            | (HAS_NAMES if block.label is not None else 0)
+            | (HAS_POSITION if found is not None else 0)
+            | len(block.args) << ARGUMENTS_SHIFT
+        )
+        if trivia:
+            self._trivia(block)
+        if block.label is not None:
+            self.sink.string(block.label)
+        if found is not None:
+            words += (self.writer.source(found[0]), *found[1])
 
 
 def _number(op: Op, numbers: dict[Value, int]) -> None:
