@@ -89,10 +89,19 @@ def make_object() -> Callable[..., bytes]:
     return make
 
 
+@pytest.fixture(scope="session")
+def devices() -> Iterator[dict[tuple[str, str], Any]]:
+    """Open devices by where they run and what for."""
+    opened: dict[tuple[str, str], Any] = {}
+    yield opened
+    for device in opened.values():
+        device.close()
+
+
 @pytest.fixture
-def runner(request: pytest.FixtureRequest, native: NativeRunner) -> Any:
+def runner(request: pytest.FixtureRequest, native: NativeRunner, devices: dict[tuple[str, str], Any]) -> Any:
     """A `Runner`; parametrize indirectly with pairs of `x86_programs.RUNNERS`."""
     from x86_programs import Runner
 
     where, selector = request.param
-    return Runner(where, selector, native)
+    return Runner(where, selector, native, devices)

@@ -36,9 +36,12 @@ def compile_object(module: Module | str, roots: Sequence[str] = (), selector: st
 class Runner:
     """Loads objects into one kind of machine."""
 
-    def __init__(self, where: str, selector: str, native: NativeRunner) -> None:
+    def __init__(
+        self, where: str, selector: str, native: NativeRunner, devices: dict[tuple[str, str], Any] | None = None
+    ) -> None:
         self.where, self.selector = where, selector
         self._native = native
+        self._devices = devices if devices is not None else {}
 
     def load(self, code: bytes) -> Any:
         """A program with `call` and `launch`; skips the test where it cannot run."""
@@ -55,14 +58,22 @@ class Runner:
         return self.load(compile_object(module, roots, self.selector))
 
     def device(self) -> Any:
-        """The registered device for the runner's target."""
-        target = find_target(f"x86:{self.selector}")
-        if self.where == "sim":
-            device = pytest.importorskip("loom_sim.x86.device", reason="loom-sim is not installed")
-            return device.open_x86_sim(target)
-        from loom_target_x86.device import open_host
+        """An open device for the runner's target, the same for all tests."""
+        key = self.where, self.selector
+        if key not in self._devices:
+            self._devices[key] = open_device(self.where, self.selector)
+        return self._devices[key]
 
-        try:
-            return open_host(target)
-        except NativeUnavailable as error:
-            pytest.skip(str(error))
+
+def open_device(where: str, selector: str) -> Any:
+    """Open a device for a target; skips the test where it cannot be."""
+    target = find_target(f"x86:{selector}")
+    if where == "sim":
+        device = pytest.importorskip("loom_sim.x86.device", reason="loom-sim is not installed")
+        return device.open_x86_sim(target)
+    from loom_target_x86.device import open_host
+
+    try:
+        return open_host(target)
+    except NativeUnavailable as error:
+        pytest.skip(str(error))

@@ -14,12 +14,13 @@ from loom.low.allocate import Allocation, AllocationError, allocate
 from loom.low.check_allocation import check_allocation
 from loom.low.check_schedule import check_schedule
 from loom.low.convert import to_machine
+from loom.low.liveness import pressure
 from loom.low.lower_ssa import FinalBlock
-from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, Swap, VReg
+from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, ScheduleMode, Swap, VReg
 from loom.low.schedule import ScheduleModel, schedule
 from loom_target_x86.abi import CallLayout
 from loom_target_x86.assembler import Assembler, opposite
-from loom_target_x86.calls import STRUCT_MARK, CallingConvention, Frame
+from loom_target_x86.calls import CALLER_SAVED, STRUCT_MARK, CallingConvention, Frame
 from loom_target_x86.descriptors import descriptor_set, leaf_set
 from loom_target_x86.encode import Encoding
 from loom_target_x86.legalize import CALL, legalize
@@ -30,6 +31,13 @@ _SLOT_BYTES: Final = 8
 
 #: Register classes whose contents the processor can exchange.
 _EXCHANGEABLE: Final = ("x86.gpr32", "x86.gpr64")
+
+#: (width of the target, width of the source) -> move; any other pair of general registers moves 64 bits.
+_MOVES: Final = {
+    ("y", "y"): "vmovaps.ymm", ("x", "x"): "movaps.xmm", ("x", "y"): "movaps.xmm", ("y", "x"): "movaps.xmm",
+    ("d", "d"): "mov.gpr32", ("x", "d"): "movd.xmm.gpr32", ("x", "q"): "movq.xmm.gpr64",
+    ("d", "x"): "movd.gpr32.xmm", ("q", "x"): "movq.gpr64.xmm",
+}  # fmt: skip
 
 #: Frame packets, by what their displacement counts from.
 _INCOMING: Final = frozenset({"frame.load.gpr64", "frame.load64.xmm", "frame.load128.xmm"})
@@ -123,7 +131,7 @@ def _allocate(machine: Function, contract: str) -> Allocation:
     """An allocation without callee-saved registers if one needs no memory, which spares saving them."""
     full = machine.descriptor_set
     calls = any(_is_call(instruction) for block in machine.blocks for instruction in block.instructions)
-    if not calls:
+    if not calls and pressure(machine).get(GPR_BANK, 0) <= len(CALLER_SAVED):
         machine.descriptor_set = leaf_set(contract)
         try:
             found = allocate(machine, can_swap=_EXCHANGEABLE)
@@ -148,6 +156,8 @@ def sink_comparisons(function: Function) -> None:
     There the user can take the flags, and no register needs to hold the outcome. Blocks with packets that use bare
     flags, and code whose order the author controls, stay as they are.
     """
+    if function.schedule_mode is ScheduleMode.LOCKED:
+        return
     uses = _use_counts(function)
     for block in function.blocks:
         if any(_keeps_order(instruction) for instruction in block.instructions):
@@ -251,6 +261,13 @@ class _Emitter:
             for value in (*item.results, *item.operands)
         ]
 
+    def _register_counts(self) -> dict[str, int]:
+        """Register class -> how many different registers values of the class use."""
+        used: dict[str, set[int]] = {}
+        for value in self._named_values():
+            used.setdefault(value.reg_class, set()).add(self._assign[value])
+        return {name: len(units) for name, units in sorted(used.items())}
+
     # -- the frame --------------------------------------------------------------------------------
 
     def _written_units(self) -> set[int]:
@@ -314,7 +331,7 @@ class _Emitter:
             reloads=allocation.reloads,
             moves=allocation.moves,
             scopes=self._compiled.scopes,
-            registers={name: count for name, count in allocation.high_water.items() if count},
+            registers=self._register_counts(),
         )
         return statistics, self._referenced
 
@@ -442,14 +459,10 @@ class _Emitter:
         return {"disp32": base + offset}
 
     def _move(self, move: Move) -> None:
-        width = WIDTH_OF_CLASS[move.reg_class]
-        if width == "y":
-            mnemonic = "vmovaps.ymm"
-        elif width == "x":
-            mnemonic = "vmovaps.xmm" if self._vex else "movaps.xmm"
-        else:
-            narrow = width == "d" and WIDTH_OF_CLASS[move.src_class] == "d"
-            mnemonic = "mov.gpr32" if narrow else "mov"
+        widths = WIDTH_OF_CLASS[move.reg_class], WIDTH_OF_CLASS[move.src_class]
+        mnemonic = _MOVES.get(widths, "mov")
+        if "xmm" in mnemonic and self._vex:
+            mnemonic = "v" + mnemonic
         # Moves between neighbouring registers come as one; none of them overwrites a source of another.
         for number in range(move.units):
             self._asm.emit(self._table[mnemonic], [move.dst_unit + number], [move.src_unit + number])

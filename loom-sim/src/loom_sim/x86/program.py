@@ -178,7 +178,8 @@ class _Machine:
             arguments = (memory.BLOCK, 0, 0)
         uc.mem_write(memory.BLOCK, bytes(block))
         uc.mem_write(memory.DISPATCH, dispatch)
-        stack = memory.STACK_TOP - 64
+        # As after a call: the return address lies eight bytes below a multiple of sixteen.
+        stack = memory.STACK_TOP - 72
         uc.mem_write(stack, struct.pack("<Q", memory.STOP))
         for register, value in zip(("RDI", "RSI", "RDX"), arguments, strict=True):
             uc.reg_write(getattr(constants, f"UC_X86_REG_{register}"), value)
