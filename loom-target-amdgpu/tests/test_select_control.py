@@ -368,3 +368,34 @@ def test_private_storage(target: str) -> None:
     text = _plain(body, (64, 1, 1), (1, 1, 1), "%x: buffer, %y: buffer")
     x = np.arange(100, 164, dtype=np.int32)
     agree(text, target, [], [x, np.zeros_like(x)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_blocks_and_uniform_branches(target: str) -> None:
+    text = """kernel.def export("k") @k(%n: index) {
+  %unit = index.constant 1 : index
+  %width = index.constant 64 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%count: index, %x: buffer, %y: buffer) {
+  %origin = index.constant 0 : offset
+  %lane = kernel.workitem.id<x> : index
+  %in = buffer.view %x[%origin] : buffer -> view<64xi32>
+  %out = buffer.view %y[%origin] : buffer -> view<64xi32>
+  %v = view.load %in[%lane] : view<64xi32> -> i32
+  %ten = index.constant 10 : index
+  %many = index.cmp sgt, %count, %ten : index
+  cfg.cond_br %many, ^big, ^small
+^big:
+  %a = scalar.addi %v, %v : i32
+  cfg.br ^end(%a: i32)
+^small:
+  %b = scalar.muli %v, %v : i32
+  cfg.br ^end(%b: i32)
+^end(%r: i32):
+  view.store %r, %out[%lane] : i32, view<64xi32>
+  kernel.return
+}
+"""
+    x = np.arange(64, dtype=np.int32)
+    for count in (3, 11):
+        agree(text, target, [count], [count, x, np.zeros_like(x)])

@@ -11,12 +11,12 @@ from loom.dialects.kernel import ops as kernel_ops
 from loom.dialects.low import ops as low
 from loom.ir.core import Block, Module, Op, Region
 from loom.ir.diagnostics import fail
-from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
+from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.dialect import Target
 from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
 from loom_target_amdgpu.inline_low import inline_calls
@@ -92,7 +92,7 @@ def _report(kernel: CompiledKernel) -> dict[str, object]:
     }
 
 
-def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, DescriptorSet]:
+def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, TableSet]:
     target = request.target
     if target is None:
         raise fail(
@@ -147,7 +147,7 @@ def _lower_kernel(
     kernel: kernel_ops.Def,
     target: TargetProfile,
     processor: Processor,
-    descriptor_set: DescriptorSet,
+    descriptor_set: TableSet,
     witness: str,
     symbols: Mapping[str, Op],
 ) -> LoweredKernel:

@@ -207,7 +207,7 @@ class _Rewriter:
     def _load(self, layout: KernargLayout, resources: list[low.Resource], arguments: list[Value]) -> None:
         """Read bindings and arguments from the segment at entry."""
         pointer = self._kernarg_pointer()
-        anchor = next(op for op in self._entry if not isinstance(op, low.LiveIn))
+        anchor = next(op for op in self._entry if not isinstance(op, low.LiveIn | low.Resource))
 
         def load(offset: int, type_: RegType, loc: Any) -> Value:
             suffix = {1: "", 2: "x2", 4: "x4", 8: "x8", 16: "x16"}[type_.count]

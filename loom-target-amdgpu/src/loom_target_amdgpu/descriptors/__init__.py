@@ -7,9 +7,13 @@ reference, part 3, section 6.1.
 from __future__ import annotations
 
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from loom.low.descriptors import Descriptor, DescriptorSet, RegisterClass
+from loom.low.descriptors import RegisterClass
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.descriptors.lazy_set import TableSet
+    from loom_target_amdgpu.descriptors.notation import Entry
 
 # Contract -> generation letter of the tables; a generic contract has what all its members have.
 CONTRACTS: Final = {
@@ -43,28 +47,30 @@ def register_classes(generation: str) -> dict[str, RegisterClass]:
 
 
 @cache
-def instructions(generation: str) -> tuple[Descriptor, ...]:
-    """Every instruction of a generation."""
+def instructions(generation: str) -> tuple[Entry, ...]:
+    """Every instruction of a generation, by name."""
     from loom_target_amdgpu.descriptors.comparisons import COMPARISONS
     from loom_target_amdgpu.descriptors.control import CONTROL
     from loom_target_amdgpu.descriptors.matrix import MATRIX
     from loom_target_amdgpu.descriptors.memory import MEMORY
-    from loom_target_amdgpu.descriptors.notation import descriptors
+    from loom_target_amdgpu.descriptors.notation import entries
     from loom_target_amdgpu.descriptors.scalar_alu import SCALAR_ALU
     from loom_target_amdgpu.descriptors.vector_alu import VECTOR_ALU
 
-    found: list[Descriptor] = []
+    found: list[Entry] = []
     for text in (SCALAR_ALU, VECTOR_ALU, COMPARISONS, CONTROL, MEMORY, MATRIX):
-        found += descriptors(text, generation)
+        found += entries(text, generation)
     return tuple(found)
 
 
 @cache
-def build(contract: str) -> DescriptorSet:
+def build(contract: str) -> TableSet:
     """The descriptor set of a contract.
 
     Raises:
         KeyError: no such contract.
     """
+    from loom_target_amdgpu.descriptors.lazy_set import TableSet
+
     generation = CONTRACTS[contract]
-    return DescriptorSet(contract, register_classes(generation), instructions(generation))
+    return TableSet(contract, register_classes(generation), instructions(generation))

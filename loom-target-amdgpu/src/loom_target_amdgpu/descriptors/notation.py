@@ -19,7 +19,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, Literal
 
 import attrs
@@ -118,21 +119,33 @@ def parse_lines(text: str) -> Iterator[Line]:
         )
 
 
-def descriptors(text: str, generation: str) -> Iterator[Descriptor]:
+@attrs.frozen
+class Entry:
+    """One instruction that has been named but not read: :meth:`make` reads the rest of its line."""
+
+    key: str
+    mnemonic: str
+    make: Callable[[], Descriptor]
+
+
+def entries(text: str, generation: str) -> Iterator[Entry]:
     """The instructions of a table that a generation has, variants after their base."""
     for line in parse_lines(text):
         if generation not in line.generations:
             continue
         for name in line.names:
             mnemonic, _, key = name.partition("=")
-            yield _make(line, mnemonic, key or mnemonic, generation, "", {})
+            key = key or mnemonic
+            yield Entry("amdgpu." + key, mnemonic, partial(_make, line, mnemonic, key, generation, "", {}))
             for variant in line.variants:
                 match = _VARIANT.match(variant)
                 assert match is not None, variant
                 if match["gens"] is not None and generation not in match["gens"]:
                     continue
                 edits = dict(edit.split("=") for edit in match["edits"].split(",")) if match["edits"] else {}
-                yield _make(line, mnemonic, key or mnemonic, generation, match["suffix"], edits)
+                suffix = match["suffix"]
+                made = partial(_make, line, mnemonic, key, generation, suffix, edits)
+                yield Entry(f"amdgpu.{key}.{suffix}", f"{mnemonic}_{suffix}", made)
 
 
 def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edits: Mapping[str, str]) -> Descriptor:

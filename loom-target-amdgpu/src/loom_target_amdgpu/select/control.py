@@ -602,17 +602,23 @@ def select_cfg(s: Selector, region: Region) -> None:
         kinds = [_block_argument_shape(s, arg) for arg in block.args]
         shapes[block] = kinds
         targets[block] = builder.new_block([t for shape in kinds for t in types_of(shape)])
-    for block in region.blocks:
-        if block is not region.entry:
-            s.emit.leave_scope() if block is not region.blocks[1] else None
-            s.emit.enter_scope(False, builder.block)
-            _start(s, targets[block])
-            registers = [s.emit.define(arg) for arg in targets[block].args]
-            for value, shape in zip(block.args, shapes[block], strict=True):
-                s.set(value, rebuild(s, shape, registers))
-        end = s.block(block)
-        assert end is not None
-        _terminate(s, end, targets, shapes)
+    _terminate(s, _end_of(s, region.entry), targets, shapes)
+    entry = builder.block
+    for block in region.blocks[1:]:
+        # Only what the entry computes is certain to be there in every other block.
+        s.emit.enter_scope(False, entry)
+        _start(s, targets[block])
+        registers = [s.emit.define(arg) for arg in targets[block].args]
+        for value, shape in zip(block.args, shapes[block], strict=True):
+            s.set(value, rebuild(s, shape, registers))
+        _terminate(s, _end_of(s, block), targets, shapes)
+        s.emit.leave_scope()
+
+
+def _end_of(s: Selector, block: Block) -> Op:
+    end = s.block(block)
+    assert end is not None
+    return end
 
 
 def _block_argument_shape(s: Selector, arg: Value) -> Shape:

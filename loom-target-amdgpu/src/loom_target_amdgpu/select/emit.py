@@ -7,7 +7,6 @@ too, so a value computed outside serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -18,9 +17,10 @@ from loom.ir.diagnostics import Location
 from loom.ir.types import RegType
 from loom.low.assembly import inferred_result_type, make_packet
 from loom.low.builder import LowBuilder
-from loom.low.descriptors import Descriptor, DescriptorSet, ImmediateDescriptor
+from loom.low.descriptors import Descriptor, ImmediateDescriptor
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu.descriptors.encoding import Encoding
+from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.select.values import SGPR, VGPR, Word, is_scalar, reg_class
 
 _LANE_OPS: Final = (
@@ -58,27 +58,24 @@ class Scope:
 
 
 @cache
-def variants(descriptor_set: DescriptorSet) -> Mapping[str, tuple[Variant, ...]]:
-    """Base mnemonic -> variants, those with the smallest immediates first."""
-    table: dict[str, list[Variant]] = {}
-    for descriptor in descriptor_set.by_key.values():
-        prefix, _, suffix = descriptor.key.rpartition(".")
-        base = descriptor_set.by_key.get(prefix)
-        if not suffix or base is None:
-            continue
-        first, second = base.encoding, descriptor.encoding
-        assert isinstance(first, Encoding)
+def variants(descriptor_set: TableSet, base: Descriptor) -> tuple[Variant, ...]:
+    """The immediate forms of an instruction, those with the smallest immediates first."""
+    first = base.encoding
+    assert isinstance(first, Encoding)
+    found = []
+    for descriptor in descriptor_set.variants_of(base.key):
+        second = descriptor.encoding
         assert isinstance(second, Encoding)
         by_name = {i.name: i for i in descriptor.immediates}
-        found = []
-        for old, new in zip(first.sources, second.sources, strict=True):
-            if old.operand is not None and new.immediate is not None:
-                found.append((old.operand, by_name[new.immediate]))
-        if found:
-            table.setdefault(base.mnemonic, []).append(Variant(descriptor, tuple(found)))
-    for entries in table.values():
-        entries.sort(key=lambda v: (-len(v.immediates), sum(i.maximum or 1 << 40 for _, i in v.immediates)))
-    return {name: tuple(entries) for name, entries in table.items()}
+        replaced = [
+            (old.operand, by_name[new.immediate])
+            for old, new in zip(first.sources, second.sources, strict=True)
+            if old.operand is not None and new.immediate is not None
+        ]
+        if replaced:
+            found.append(Variant(descriptor, tuple(replaced)))
+    found.sort(key=lambda v: (-len(v.immediates), sum(i.maximum or 1 << 40 for _, i in v.immediates)))
+    return tuple(found)
 
 
 class Emit:
@@ -87,12 +84,11 @@ class Emit:
     While ``pinned`` is set nothing is shared or moved: lanes are active that are not active elsewhere.
     """
 
-    def __init__(self, descriptor_set: DescriptorSet, region: Region, constant_bus: int) -> None:
+    def __init__(self, descriptor_set: TableSet, region: Region, constant_bus: int) -> None:
         self.builder = LowBuilder(descriptor_set, region)
         self.set = descriptor_set
         self.memory: dict[Op, MemoryAccess] = {}
         self.pinned = False
-        self._variants = variants(descriptor_set)
         self._bus = constant_bus
         self._scopes = [Scope(False)]
         self._levels: dict[Value, int] = {}
@@ -159,7 +155,7 @@ class Emit:
         orders = [given]
         if descriptor.commutative is not None:
             orders.append([given[1], given[0], *given[2:]])
-        for variant in self._variants.get(descriptor.mnemonic, ()):
+        for variant in variants(self.set, descriptor):
             for order in orders:
                 if self._fits(variant, order):
                     replaced = dict(variant.immediates)

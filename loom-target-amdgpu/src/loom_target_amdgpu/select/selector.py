@@ -11,9 +11,9 @@ from loom.facts.integers import UNKNOWN, IntegerFacts
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, fail
 from loom.ir.types import ADDRESSES, BUFFER, I1, RegType, ScalarType, ShapedType
-from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu import abi
+from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.profiles import Processor
 from loom_target_amdgpu.select.arith import Arith
 from loom_target_amdgpu.select.emit import Emit
@@ -77,7 +77,7 @@ class Selector:
         kernel: Op,
         processor: Processor,
         target_facts: Mapping[str, object],
-        descriptor_set: DescriptorSet,
+        descriptor_set: TableSet,
         region: Region,
         symbols: Mapping[str, Op],
     ) -> None:
