@@ -69,6 +69,7 @@ _NO_STEP: Final = frozenset({"symbol", "module_record", "terminator", "hint", "l
 _NO_STEP_DIALECTS: Final = frozenset({"low", "command"})
 # Specialization answers or expands these before any target sees them.
 _RESOLVED: Final = frozenset({"config.get", "target.subgroup.size", "template.apply", "template.call"})
+_BRANCHES: Final = ("cfg.br", "cfg.cond_br")
 
 
 @attrs.frozen
@@ -155,9 +156,11 @@ def _selection(title: str) -> Callable[[type[Op]], str]:
     def cell(cls: type[Op]) -> str:
         if cls.name in _selected(title):
             return YES
+        # Branches between blocks end them, but a target does or does not take such graphs.
+        if cls.name in _BRANCHES:
+            return MISSING
         elsewhere = _is_no_step(cls) or cls.name in _RESOLVED or cls.spec.dialect == "check"
-        # Branches between blocks end them too, but a target does or does not take such graphs.
-        return NOT_MEANT if elsewhere and "branch" not in cls.spec.traits else MISSING
+        return NOT_MEANT if elsewhere else MISSING
 
     return cell
 
@@ -165,7 +168,7 @@ def _selection(title: str) -> Callable[[type[Op]], str]:
 @cache
 def _selected(title: str) -> frozenset[str]:
     """The ops that a target's instruction selection has rules for."""
-    return _SELECTED[title]() | {name for name in ("cfg.br", "cfg.cond_br") if _selection_names(title, name)}
+    return _SELECTED[title]() | {name for name in _BRANCHES if _selection_names(title, name)}
 
 
 def _selection_names(title: str, name: str) -> bool:
