@@ -82,6 +82,10 @@ def test_reports_say_what_changed(source: str, capfd: pytest.CaptureFixture[str]
     ]
     assert all(row["duration_ns"] > 0 for row in rows)
     assert "@unused" not in Path("out.loom").read_text()
+    steps = ["--pass=strip-hints", "--pass=pipeline-scf-for", "--pass-report=json", "--output=out.loom"]
+    assert main([source, *steps]) == 0
+    last = json.loads(capfd.readouterr().err)["invocations"][-1]
+    assert next((d["category"], d.get("outcome")) for d in last["details"]) == ("scf-pipeline", "pipelined")
     assert main([source, "--pass=dce", "--pass-report=text", "--output=out.loom"]) == 0
     assert capfd.readouterr().err.count("unchanged") == 3
 

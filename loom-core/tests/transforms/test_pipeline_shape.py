@@ -240,3 +240,35 @@ def test_two_instantiations_have_their_own_depths() -> None:
     )
     assert sorted(len(op.results) for op in ops(module, "scf.for")) == [1, 1, 2, 5]
     assert [call(module, 0, n, 0, DATA) for n in range(12)] == [0] * 12
+
+
+@pytest.mark.seed("A25")
+@pytest.mark.parametrize(
+    ("depth", "hi", "outcome", "records"),
+    [(3, 9, "pipelined", 2), (5, 5, "pipelined", 4), (5, 4, "serial", 0), (1, 9, "serial", 0)],
+)
+def test_reports_tell_what_was_built(depth: int, hi: int, outcome: str, records: int) -> None:
+    """One row for the loop; when it reads ahead, one for each half that an operation is in."""
+    module = parse_module(text("pipeline(%depth)", depth=depth, hi=hi, bounds="%lo to %hi"), "t.loom")
+    rows = [detail.row() for detail in specialize(module, None).loops]
+    assert rows[0] == {
+        "category": "scf-pipeline",
+        "loop": "t.loom:9:8",
+        "outcome": outcome,
+        "schedule": "read_ahead",
+        "depth": depth,
+        "queue_records": records,
+        "values_per_record": int(records > 0),
+        "read_count": int(records > 0),
+    }
+    stages = [(r["op"], r["stage"], r["iteration_lookahead"]) for r in rows[1:]]
+    assert stages == (
+        [
+            ("index.sub", "producer", depth - 1),
+            ("view.load", "producer", depth - 1),
+            ("scalar.muli", "consumer", 0),
+            ("scalar.addi", "consumer", 0),
+        ]
+        if records
+        else []
+    )

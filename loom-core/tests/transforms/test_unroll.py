@@ -181,3 +181,12 @@ def test_a_full_unroll_of_too_many_iterations_is_refused() -> None:
     with pytest.raises(LoomError) as caught:
         unrolled("unroll", hi=1 << 40)
     assert caught.value.diagnostics[0].params["attr_name"] == "unroll"
+
+
+def test_reports_tell_the_group() -> None:
+    module = parse_module(
+        TEXT.format(policy="unroll(%factor)", factor=3, hi=7, upper="%hi", body=SUM.format(fence="")), "t.loom"
+    )
+    (row,) = (detail.row() for detail in unroll_loops(module.symbols()["f"], {}))
+    assert (row["category"], row["outcome"], row["policy"]) == ("scf-unroll", "unrolled", "factor")
+    assert (row["unroll_factor"], row["trip_count"], row["step"], row["lower"]) == (3, 7, 1, 0)

@@ -22,6 +22,7 @@ from loom.transforms.loops import apply_loop_policies
 
 if TYPE_CHECKING:
     from loom.plugins.records import TargetProfile
+    from loom.transforms.loops_report import PolicyDetail
 
 CODE = ("func.def", "kernel.def")
 
@@ -32,6 +33,7 @@ class Specialization:
 
     module: Module
     selections: list[Selection] = attrs.field(factory=list)
+    loops: list[PolicyDetail] = attrs.field(factory=list)
 
 
 def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str] = ()) -> Specialization:
@@ -52,7 +54,7 @@ def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str
     with deep_recursion():
         for op in list(work.body):
             if op.name in CODE:
-                _specialize_function(op, symbols, target, result.selections)
+                result.loops += _specialize_function(op, symbols, target, result.selections)
     eliminate_dead_symbols(work, kept)
     return result
 
@@ -64,7 +66,8 @@ def _name(op: Op) -> str | None:
 
 def _specialize_function(
     function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]
-) -> None:
+) -> list[PolicyDetail]:
+    """Specialize one body in place; returns what was done about its loops."""
     if target is not None:
         check_authored_target(function, symbols, target)
     facts = target.facts if target is not None else {}
@@ -86,8 +89,9 @@ def _specialize_function(
             callee_name=function.callee,
             failure_code="recursive_body",
         )
-    apply_loop_policies(function, facts, symbols)
+    details = apply_loop_policies(function, facts, symbols)
     canonicalize(function, symbols, facts)
+    return details
 
 
 def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:

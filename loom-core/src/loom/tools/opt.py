@@ -21,7 +21,7 @@ from loom.tools.common import (
     write_files,
     write_module_output,
 )
-from loom.tools.opt_passes import PASSES, PIPELINES, Context, PassInfo, targets_of
+from loom.tools.opt_passes import PASSES, PIPELINES, Context, Details, PassInfo, targets_of
 
 if TYPE_CHECKING:
     from loom.ir.core import Module
@@ -157,6 +157,7 @@ class Invocation:
     duration_ns: int = 0
     changed: bool = False
     status: str = "failed"
+    details: Details = attrs.field(factory=list)
 
     def row(self) -> dict[str, object]:
         """The row of the pass report."""
@@ -171,7 +172,7 @@ class Invocation:
             "changed": self.changed,
             "status": self.status,
             "statistics": {},
-            "details": [],
+            "details": self.details,
         }
 
 
@@ -192,7 +193,7 @@ def _run_pass(
         before = api.print(module) if reporting else ""
         start = time.perf_counter_ns()
         try:
-            info.run(anchor, module, context)
+            record.details = info.run(anchor, module, context) or []
         finally:
             record.duration_ns = time.perf_counter_ns() - start
         record.changed = reporting and api.print(module) != before

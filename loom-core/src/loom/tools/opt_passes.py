@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from loom.ir.core import Module, Op
     from loom.plugins.records import TargetProfile
 
+# Rows of the pass report about single decisions.
+Details = list[dict[str, object]]
+
 FUNCTIONS: Final = ("func.def", "kernel.def", "template.def")
 
 
@@ -36,7 +39,7 @@ class PassInfo:
     key: str
     kind: str
     description: str
-    run: Callable[[Any, Module, Context], None]
+    run: Callable[[Any, Module, Context], Details | None]
     templates: bool = True
 
 
@@ -58,16 +61,16 @@ def _dce(function: Op, module: Module, context: Context) -> None:
     eliminate_dead_ops(function, module.symbols())
 
 
-def _pipeline(function: Op, module: Module, context: Context) -> None:
+def _pipeline(function: Op, module: Module, context: Context) -> Details:
     from loom.transforms.loops import pipeline_loops
 
-    pipeline_loops(function, context.facts, module.symbols())
+    return [d.row() for d in pipeline_loops(function, context.facts, module.symbols())]
 
 
-def _unroll(function: Op, module: Module, context: Context) -> None:
+def _unroll(function: Op, module: Module, context: Context) -> Details:
     from loom.transforms.loops import unroll_loops
 
-    unroll_loops(function, context.facts)
+    return [d.row() for d in unroll_loops(function, context.facts)]
 
 
 def _strip_hints(function: Op, module: Module, context: Context) -> None:
@@ -92,15 +95,16 @@ def _symbol_dce(module: Module, _: Module, context: Context) -> None:
     eliminate_dead_symbols(module, roots, keep_providers=True)
 
 
-def _specialize(module: Module, _: Module, context: Context) -> None:
+def _specialize(module: Module, _: Module, context: Context) -> Details:
     from loom.specialize.pipeline import specialize
 
-    result = specialize(module, context.target).module
+    result = specialize(module, context.target)
     for op in list(module.body):
         op.erase()
-    for op in list(result.body):
+    for op in list(result.module.body):
         op.detach()
         module.body.append(op)
+    return [d.row() for d in result.loops]
 
 
 PASSES: Final[Mapping[str, PassInfo]] = {

@@ -10,34 +10,40 @@ from typing import Any
 
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op
+from loom.transforms.loops_report import PolicyDetail
 from loom.transforms.pipeline import pipeline
 from loom.transforms.unroll import unroll
 
 
 def apply_loop_policies(
     function: Op, target_facts: Mapping[str, object], symbols: Mapping[str, Op] | None = None
-) -> None:
-    """Carry out the policies of every loop and clear them.
+) -> list[PolicyDetail]:
+    """Carry out the policies of every loop, clear them, and tell what was done.
 
     ``symbols`` are the module's, to know which calls are pure. Raises STRUCTURE/014 at a loop whose request
     cannot be met.
     """
-    pipeline_loops(function, target_facts, symbols)
-    unroll_loops(function, target_facts)
+    return [*pipeline_loops(function, target_facts, symbols), *unroll_loops(function, target_facts)]
 
 
-def pipeline_loops(function: Op, target_facts: Mapping[str, object], symbols: Mapping[str, Op] | None = None) -> None:
+def pipeline_loops(
+    function: Op, target_facts: Mapping[str, object], symbols: Mapping[str, Op] | None = None
+) -> list[PolicyDetail]:
     """Rebuild every loop that asks for read-ahead, innermost first."""
+    details: list[PolicyDetail] = []
     for loop in _innermost_first(function):
         if loop.pipeline_depth is not None:
-            pipeline(loop, FunctionFacts(function, target_facts), symbols or {})
+            details += pipeline(loop, FunctionFacts(function, target_facts), symbols or {})
+    return details
 
 
-def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> None:
+def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[PolicyDetail]:
     """Unroll every loop that asks for it, innermost first."""
+    details: list[PolicyDetail] = []
     for loop in _innermost_first(function):
         if loop.unroll_policy is not None or loop.unroll_factor is not None:
-            unroll(loop, FunctionFacts(function, target_facts))
+            details.append(unroll(loop, FunctionFacts(function, target_facts)))
+    return details
 
 
 def _innermost_first(function: Op) -> list[Any]:

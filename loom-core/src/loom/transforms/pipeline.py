@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import MAX64
 from loom.ir.core import Op
 from loom.transforms.loops_refusal import refuse
+from loom.transforms.loops_report import PolicyDetail, detail
 from loom.transforms.pipeline_build import Bounds, build_pipeline
 from loom.transforms.pipeline_guard import separate_guarded_reads
 from loom.transforms.pipeline_partition import Partition, partition
@@ -17,17 +18,18 @@ from loom.transforms.pipeline_spaces import touched_spaces
 from loom.transforms.unroll import MAX_UNROLLED_OPS, unroll_fully
 
 
-def pipeline(loop: Any, facts: FunctionFacts, symbols: Mapping[str, Op]) -> None:
+def pipeline(loop: Any, facts: FunctionFacts, symbols: Mapping[str, Op]) -> list[PolicyDetail]:
     """Carry out the read-ahead request of a loop and clear it; unroll clauses pass on to the loops that replace it.
 
-    Policies of inner loops must be carried out before. Raises STRUCTURE/014 with the broken rule.
+    Policies of inner loops must be carried out before. Returns a row about the loop and, if it reads ahead, one for
+    each operation of its body. Raises STRUCTURE/014 with the broken rule.
     """
     depth = facts.exact(loop.pipeline_depth, loop)
     if depth is None or not 1 <= depth <= MAX_DEPTH:
         raise refuse(loop, "pipeline", depth or 0, RULES["depth"])
     if depth == 1:
         loop.pipeline_depth = None
-        return
+        return [_outcome(loop, depth, None)]
     bounds = _bounds(loop, depth, facts)
     _expand_mixed_loops(loop, facts)
     roles = Roles(loop, depth, symbols)
@@ -36,7 +38,40 @@ def pipeline(loop: Any, facts: FunctionFacts, symbols: Mapping[str, Op]) -> None
         roles = Roles(loop, depth, symbols)
     parts = partition(loop, roles)
     _require_size(loop, depth, parts)
+    ahead = bounds.reaches((depth - 1) * bounds.step) is not False
+    details = [_outcome(loop, depth, parts if ahead else None), *(_stages(loop, depth, parts) if ahead else ())]
     build_pipeline(loop, depth, bounds, parts)
+    return details
+
+
+def _outcome(loop: Op, depth: int, parts: Partition | None) -> PolicyDetail:
+    """The row of a loop; without parts it stays serial."""
+    return detail(
+        "scf-pipeline",
+        loop,
+        outcome="serial" if parts is None else "pipelined",
+        schedule="read_ahead",
+        depth=depth,
+        queue_records=0 if parts is None else depth - 1,
+        values_per_record=0 if parts is None else len(parts.queued),
+        read_count=0 if parts is None else parts.read_count,
+    )
+
+
+def _stages(loop: Any, depth: int, parts: Partition) -> Iterator[PolicyDetail]:
+    """Where each operation of the body goes; an address that both halves compute appears in both."""
+    halves = (("producer", depth - 1, set(parts.producer)), ("consumer", 0, set(parts.consumer)))
+    for position, op in enumerate(loop.body.entry):
+        for stage, lookahead, members in halves:
+            if op in members:
+                yield detail(
+                    "scf-pipeline-stage",
+                    loop,
+                    position=position,
+                    op=op.name,
+                    stage=stage,
+                    iteration_lookahead=lookahead,
+                )
 
 
 def _bounds(loop: Any, depth: int, facts: FunctionFacts) -> Bounds:

@@ -31,6 +31,8 @@ class Partition:
     consumer: list[Op]
     queued: list[Value]
     consumer_needs_position: bool
+    read_count: int
+    """How many operations of the producer read."""
 
 
 class Taint:
@@ -79,7 +81,9 @@ def partition(loop: Any, roles: Roles) -> Partition:
     if not queued:
         raise broken(loop, roles.depth, "nothing")
     require_invariant_types(loop, queued, roles)
-    return Partition(producer_of(block, queued), consumer, queued, block.args[0] in wanted)
+    producer = producer_of(block, queued)
+    read_count = len(set(reads).intersection(producer))
+    return Partition(producer, consumer, queued, block.args[0] in wanted, read_count)
 
 
 def _reading_units(loop: Op, block: Block, roles: Roles) -> list[Op]:

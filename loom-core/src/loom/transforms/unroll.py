@@ -10,6 +10,7 @@ from loom.facts.integers import MAX64
 from loom.ir.core import Block, Op, Region, Value
 from loom.transforms.loops_positions import Cursor, displaced, group_limit, is_below, literal, take_types
 from loom.transforms.loops_refusal import refuse
+from loom.transforms.loops_report import PolicyDetail, detail
 from loom.transforms.unroll_schedule import arrange
 
 MAX_UNROLLED_OPS: Final = 1 << 20
@@ -17,12 +18,31 @@ MAX_UNROLLED_OPS: Final = 1 << 20
 SMALL_POSITION: Final = (1 << 31) - 1
 
 
-def unroll(loop: Any, facts: FunctionFacts) -> None:
-    """Carry out the unroll clause of a loop, if it has one, and clear it. Raises STRUCTURE/014."""
+def unroll(loop: Any, facts: FunctionFacts) -> PolicyDetail:
+    """Carry out the unroll clause of a loop, clear it and tell what was done. Raises STRUCTURE/014."""
+    lower, upper, step = (facts.integer(v, loop) for v in loop.operands[:3])
+    trips = None
+    if lower.exact is not None and upper.exact is not None and step.exact is not None and step.exact > 0:
+        trips = trip_count(lower.exact, upper.exact, step.exact)
+    fields: dict[str, object] = {
+        "op": loop.name,
+        "schedule": loop.unroll_schedule or "linear",
+        "trip_count": trips,
+        "step": step.exact,
+        "lower_bound_kind": "dynamic" if lower.exact is None else "exact",
+        "lower": lower.exact,
+    }
     if loop.unroll_policy is not None:
         unroll_fully(loop, facts)
-    elif loop.unroll_factor is not None:
-        _unroll_by_factor(loop, facts)
+        return detail("scf-unroll", loop, outcome="unrolled", policy="bare", unroll_factor=trips, **fields)
+    factor = _unroll_by_factor(loop, facts)
+    outcome = "cleared" if factor == 1 else "unrolled"
+    return detail("scf-unroll", loop, outcome=outcome, policy="factor", unroll_factor=factor, **fields)
+
+
+def trip_count(lower: int, upper: int, step: int) -> int:
+    """Iterations from ``lower`` by a positive step strictly below ``upper``; a last step may be cut short."""
+    return max(0, -(-(upper - lower) // step))
 
 
 def unroll_fully(loop: Any, facts: FunctionFacts) -> None:
@@ -33,7 +53,7 @@ def unroll_fully(loop: Any, facts: FunctionFacts) -> None:
         raise refuse(loop, "unroll", 0, f"a full unroll needs an exact {', '.join(missing)}")
     if step < 1:
         raise refuse(loop, "step", step, "the step must be positive")
-    trips = max(0, -(-(upper - lower) // step))
+    trips = trip_count(lower, upper, step)
     if trips * sum(1 for _ in loop.walk()) > MAX_UNROLLED_OPS:
         raise refuse(
             loop, "unroll", trips, f"unrolling {trips} iterations makes more than {MAX_UNROLLED_OPS} operations"
@@ -59,7 +79,8 @@ def copy_iteration(loop: Any, position: Value, carried: list[Value]) -> tuple[li
     return copies, [mapping.get(v, v) for v in end.operands]
 
 
-def _unroll_by_factor(loop: Any, facts: FunctionFacts) -> None:
+def _unroll_by_factor(loop: Any, facts: FunctionFacts) -> int:
+    """Returns the factor."""
     factor = facts.exact(loop.unroll_factor, loop)
     if factor is None or factor < 1:
         raise refuse(loop, "unroll_factor", factor or 0, "the factor must be an exact positive value")
@@ -72,9 +93,10 @@ def _unroll_by_factor(loop: Any, facts: FunctionFacts) -> None:
         raise refuse(loop, "unroll_factor", factor, f"the copies must not make more than {MAX_UNROLLED_OPS} operations")
     if factor > 1:
         _Group(loop, factor, step.exact, facts).build()
-        return
-    loop.unroll_factor = None
-    loop.unroll_schedule = None
+    else:
+        loop.unroll_factor = None
+        loop.unroll_schedule = None
+    return factor
 
 
 class _Group:
@@ -92,9 +114,7 @@ class _Group:
         """Whether every trip of the new loop has a full group."""
         if self.lower.exact is None or self.upper.exact is None:
             return False
-        # A last step that is cut short by the upper bound still counts as an iteration.
-        trips = max(0, -(-(self.upper.exact - self.lower.exact) // self.step))
-        return trips % self.factor == 0
+        return trip_count(self.lower.exact, self.upper.exact, self.step) % self.factor == 0
 
     def build(self) -> None:
         """Replace the loop."""

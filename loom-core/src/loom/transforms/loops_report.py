@@ -1,0 +1,30 @@
+"""What was done about loop policies, as rows of a report (language reference, part 3, sections 10.2 and 10.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from loom.ir.core import Op
+from loom.ir.diagnostics import Location, SourceLocation
+
+
+@attrs.frozen
+class PolicyDetail:
+    """One row: a category (``scf-pipeline``, ``scf-pipeline-stage``, ``scf-unroll``) and its fields."""
+
+    category: str
+    loc: Location
+    fields: Mapping[str, object]
+
+    def row(self) -> dict[str, object]:
+        """The row for a report; ``loop`` is ``file:line:column`` of the loop that asked, empty without a source."""
+        at = SourceLocation.of(self.loc)
+        where = "" if at is None else f"{at.filename}:{at.start_line}:{at.start_column}"
+        return {"category": self.category, "loop": where, **self.fields}
+
+
+def detail(category: str, loop: Op, **fields: object) -> PolicyDetail:
+    """A row about a loop."""
+    return PolicyDetail(category, loop.loc, fields)
