@@ -18,6 +18,7 @@ from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
+from loom_target_amdgpu.branches import simplify_branches
 from loom_target_amdgpu.code_object.elf import KernelImage, write_hsaco
 from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
 from loom_target_amdgpu.code_object.metadata import KernelArgument, KernelMetadata
@@ -116,7 +117,7 @@ def compile_kernel(
     assembler = Assembler(processor.family, processor.wave, generation.constant_bus)
     ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
     expander = Expander(allocation, assembler, ready.private_bytes, ids)
-    blocks = expander.run()
+    blocks = simplify_branches(expander.run(), assembler)
     waits = WaitInserter(blocks, assembler)
     waits.run()
     insert_hazard_waits(blocks, assembler, processor.trans_use_hazard)
