@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,6 +114,23 @@ def test_words_are_told_apart(text: str, expected: str) -> None:
 
 def test_what_is_no_token_is_an_error() -> None:
     assert [value for _, kind, value in pieces('%x = ` "open') if kind is Error] == ["`", '"']
+
+
+def test_a_broken_plugin_does_not_keep_documents_from_being_coloured(tmp_path: Path) -> None:
+    """The words of core remain, in an interpreter whose installed plugins include one that cannot be imported."""
+    information = tmp_path / "broken-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[loom]\nbroken = no_such_module_anywhere\n")
+    script = (
+        "from loom.plugins.manager import PluginError, load_plugins\n"
+        "try:\n    load_plugins()\nexcept PluginError:\n    print('broken')\n"
+        "from loom.editor.pygments_lexer import LoomLexer\n"
+        "print(*(v for _, k, v in LoomLexer().get_tokens_unprocessed('%a = scf.if') if 'Function' in str(k)))\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    result = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["broken", "scf.if"], result.stderr
 
 
 def test_every_class_has_a_token_type_and_a_scope() -> None:

@@ -67,11 +67,17 @@ class LoomLexer(Lexer):  # type: ignore[misc]
 @cache
 def _compiled() -> tuple[re.Pattern[str], Mapping[str, _TokenType]]:
     """One pattern with a named group per rule, and the token type of each group."""
-    from loom.editor.vocabulary import installed_vocabulary
+    from loom.editor.vocabulary import core_vocabulary, installed_vocabulary
+    from loom.plugins.manager import PluginError
 
+    try:
+        words = installed_vocabulary()
+    except PluginError:
+        # Commands report a broken plugin; documents can be coloured without it.
+        words = core_vocabulary()
     types: dict[str, _TokenType] = {"space": Whitespace}
     parts = [r"(?P<space>\s+)"]
-    for number, rule in enumerate(grammar(installed_vocabulary())):
+    for number, rule in enumerate(grammar(words)):
         types[f"rule{number}"] = TOKENS[rule.token_class]
         parts.append(f"(?P<rule{number}>{rule.pattern})")
     types["error"] = Error

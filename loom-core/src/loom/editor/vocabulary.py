@@ -13,7 +13,7 @@ from loom.ir.attributes import OLD_PREDICATES, PREDICATES
 from loom.ir.types import BUFFER, ENCODING_ROLES, SCALARS, SHAPED_KINDS, STORAGE_SPACES
 from loom.spec.kinds import EnumArrayKind, EnumKind, FlagsKind
 from loom.spec.model import OpSpec
-from loom.spec.registry import CORE_DIALECTS, all_ops
+from loom.spec.registry import CORE_DIALECTS, all_ops, known_names, load_dialect, lookup
 
 # Values of attributes of any kind.
 CONSTANTS: Final = ("true", "false", "inf", "nan")
@@ -37,13 +37,16 @@ class Vocabulary:
 
 @cache
 def core_vocabulary() -> Vocabulary:
-    """The words of core's own dialects; the same whatever is installed beside it."""
-    return _collect(cls.spec for cls in all_ops().values() if cls.spec.dialect in CORE_DIALECTS)
+    """The words of core's own dialects; the same whatever is installed beside it, which is not even loaded."""
+    for dialect in CORE_DIALECTS:
+        load_dialect(dialect)
+    found = (lookup(name) for name in known_names() if name.partition(".")[0] in CORE_DIALECTS)
+    return _collect(cls.spec for cls in found if cls is not None)
 
 
 @cache
 def installed_vocabulary() -> Vocabulary:
-    """The words of core's dialects and of those of all installed plugins."""
+    """The words of core's dialects and of those of all installed plugins. Raises `PluginError` if one is broken."""
     return _collect(cls.spec for cls in all_ops().values())
 
 
