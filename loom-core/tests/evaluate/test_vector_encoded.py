@@ -141,3 +141,90 @@ func.def public @f(%p: vector<4xi8>) -> (vector<4xf32>) {{
     fault = programs.fault(lambda: programs.call(text, "f", [np.zeros(4, dtype=np.int8)]))
     assert fault.code == "TARGET/001"
     assert reason in fault.message
+
+
+@pytest.mark.parametrize(
+    ("element", "packing", "carrier", "affine"),
+    [
+        ("i3", "bitfield_stream", "3xi8", "scale_plus_zero_point"),
+        ("u4", "big_endian_nibbles", "2xi16", "scale_plus_bias"),
+        ("f4e2m1", "little_endian_nibbles", "1xi32", "scale_only"),
+        ("f6e3m2", "bitfield_stream", "3xi16", "scale_only"),
+        ("f8e5m2", "dense_lanes", "8xi8", "scale_only"),
+        ("bf16", "dense_lanes", "8xi16", "scale_only"),
+    ],
+)
+def test_encoding_undoes_decoding(programs: Programs, element: str, packing: str, carrier: str, affine: str) -> None:
+    lanes, width = int(carrier[0]), int(carrier[3:])
+    payload = np.random.default_rng(5).integers(-(1 << (width - 1)), 1 << (width - 1), (4, lanes))
+    # Neither NaN nor infinite, which have codes that decoding does not tell apart.
+    payload &= {"f8e5m2": ~0x08, "bf16": ~0x0080}.get(element, -1)
+    key = {"scale_plus_zero_point": "zero_point", "scale_plus_bias": "bias"}.get(affine)
+    schema = (
+        f"#encoding.{element}<affine={affine}, payload_elements=8, payload_packing={packing}, "
+        "scale_format=f32, scale_group_elements=4, scale_operands=1, scale_topology=group_1d>"
+    )
+    inputs = {
+        "p": (f"vector<{carrier}>", payload.astype(f"i{width // 8}")),
+        "scale": ("vector<2xf64>", np.array([[0.5, -4.0]] * 4)),
+    }
+    if key is not None:
+        inputs[key] = ("vector<2xf64>", np.array([[3.0, -1.0]] * 4))
+    types = ", ".join(f"{name} = %{name} : vector<2xf64>" for name in sorted(inputs) if name != "p")
+    lines = f"""
+  %schema = encoding.define {schema} : encoding<schema>
+  %v = vector.decode %p using %schema {{{types}}} : vector<{carrier}>, encoding<schema> -> vector<8xf64>
+  %r = vector.encode %v using %schema {{{types}}} : vector<8xf64>, encoding<schema> -> vector<{carrier}>"""
+    (r,) = programs.operation(lines, inputs, {"r": f"vector<{carrier}>"})
+    assert np.array_equal(r, inputs["p"][1])
+
+
+@pytest.mark.parametrize(
+    ("rounding", "want"),
+    [
+        ("nearest_even", [2, -2, 0, 4]),
+        ("nearest_away", [3, -3, 1, 4]),
+        ("toward_zero", [2, -2, 0, 3]),
+        ("down", [2, -3, 0, 3]),
+        ("up", [3, -2, 1, 4]),
+        ("satfinite", [2, -2, 0, 4]),
+    ],
+)
+def test_roundings_of_integer_codes(programs: Programs, rounding: str, want: list[int]) -> None:
+    lines = f"""
+  %schema = encoding.define #encoding.i8<payload_elements=1, rounding={rounding}> : encoding<schema>
+  %r = vector.encode %v using %schema : vector<4xf32>, encoding<schema> -> vector<4xi8>"""
+    values = np.array([[2.5, -2.5, 0.5, 3.75]], dtype=np.float32)
+    (r,) = programs.operation(lines, {"v": ("vector<4xf32>", values)}, {"r": "vector<4xi8>"})
+    assert list(r[0]) == want
+
+
+def test_values_without_a_code(programs: Programs) -> None:
+    def text(schema: str) -> str:
+        return f"""
+func.def public @f(%v: vector<2xf32>) -> (vector<2xi8>) {{
+  %schema = encoding.define {schema} : encoding<schema>
+  %r = vector.encode %v using %schema : vector<2xf32>, encoding<schema> -> vector<2xi8>
+  func.return %r : vector<2xi8>
+}}
+"""
+
+    def encoded(schema: str, *values: float) -> Any:
+        return programs.call(text(schema), "f", [np.array(values, dtype=np.float32)])[0]
+
+    saturating = "#encoding.i4<payload_elements=1, rounding=satfinite>"
+    assert list(encoded(saturating, 100.0, -100.0).view(np.uint8)) == [7, 8]
+    assert list(encoded("#encoding.f4e2m1<payload_elements=1, rounding=nearest_even>", 5.0, -0.3)) == [6, 9]
+    assert list(encoded("#encoding.f8e4m3fn<payload_elements=1, rounding=satfinite>", np.inf, -1.0)) == [
+        0x7E,
+        0xB8 - 256,
+    ]
+    for schema, bad in (
+        ("#encoding.i4<payload_elements=1, rounding=nearest_even>", 8.0),
+        ("#encoding.i4<payload_elements=1>", 0.5),
+        (saturating, np.nan),
+        ("#encoding.f4e2m1<payload_elements=1, rounding=nearest_even>", np.nan),
+        ("#encoding.f8e4m3fn<payload_elements=1>", 1.01),
+    ):
+        fault = programs.fault(lambda s=schema, b=bad: encoded(s, 1.0, b))
+        assert fault.code == "EVALUATE/001"

@@ -6,6 +6,7 @@ numbers (code books, sparsity, scales of several levels) has no meaning here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,8 +14,8 @@ import attrs
 import numpy as np
 
 from loom.evaluate.numeric import floats
-from loom.evaluate.numeric.codes import code_bits, code_values
-from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, to_bits
+from loom.evaluate.numeric.codes import code_bits, code_values, nearest_codes
+from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, from_bits, to_bits
 from loom.ir.attributes import Encoding
 
 #: The affine operations that change values beside their scale, and the auxiliary operand of each.
@@ -23,6 +24,7 @@ OFFSETS: Final[Mapping[str, str]] = {
     "scale_plus_min": "minimum",
     "scale_plus_bias": "bias",
 }
+SCALES: Final = ("scale", "secondary_scale")
 #: The group of each element, of its coordinates in the vector, its ordinal, and the extents of a group.
 GROUPS: Final[Mapping[str, Callable[[Array, Array, tuple[int, ...]], Array]]] = {
     "tensor_global": lambda at, ordinal, group: np.zeros_like(ordinal),
@@ -51,15 +53,17 @@ class Schema:
     packing: str
     affine: str = "none"
     scale_format: str = "none"
+    secondary_format: str = "none"
     topology: str = "none"
     group: tuple[int, ...] = ()
     scales: tuple[str, ...] = ()
     excess: int = 0
+    rounding: str = "none"
 
 
 _RECORDS: Final[Mapping[str, Schema]] = {
-    "ggml.q8_0": Schema("i8", "bitfield_stream", "scale_only", "f16", "block_1d", (32,), ("scale",)),
-    "ggml.q4_0": Schema("u4", "halves_of_16", "scale_only", "f16", "block_1d", (32,), ("scale",), excess=8),
+    "ggml.q8_0": Schema("i8", "bitfield_stream", "scale_only", "f16", "none", "block_1d", (32,), ("scale",)),
+    "ggml.q4_0": Schema("u4", "halves_of_16", "scale_only", "f16", "none", "block_1d", (32,), ("scale",), excess=8),
 }
 
 
@@ -102,55 +106,117 @@ def schema_of(encoding: Encoding) -> Schema:
         word("payload_packing", "dense_lanes"),
         affine,
         word("scale_format"),
+        word("secondary_scale_format"),
         topology,
         shape,
-        ("scale", "secondary_scale")[:count],
+        SCALES[:count],
+        rounding=word("rounding"),
     )
 
 
+@attrs.frozen(eq=False)
+class Terms:
+    """What stands between a code's value and the logical value ``(value - zero) * scale + addend``.
+
+    Each is ``float64[n, elements]``, or ``None`` when there is none: adding 0 would lose the sign of -0.
+    """
+
+    zero: Array | None
+    scale: Array | None
+    addend: Array | None
+
+
+Auxiliaries = Mapping[str, tuple[ScalarFormat, Array]]
+
+
+def terms_of(schema: Schema, extents: tuple[int, ...], auxiliaries: Auxiliaries) -> Terms:
+    """The terms for the elements of a vector with the given extents.
+
+    The arrays of auxiliaries are stored lanes ``[n, lanes]``. Raises `UndefinedSchema`.
+    """
+    count = math.prod(extents)
+    ordinal = np.arange(count)
+    group = ordinal * 0
+    if schema.topology == "block_2d" and len(extents) != 2:
+        raise UndefinedSchema("blocks of two axes in a vector of another rank")
+    if schema.topology in GROUPS and count:
+        group = GROUPS[schema.topology](np.stack(np.unravel_index(ordinal, extents)), ordinal, schema.group)
+    zero: Array | None = np.asarray(float(schema.excess)) if schema.excess else None
+    scale: Array | None = None
+    addend: Array | None = None
+    name = OFFSETS.get(schema.affine)
+    if name is not None:
+        given = _per_element(name, "none", auxiliaries, group)
+        zero, addend = (given, addend) if name == "zero_point" else (zero, given)
+    if schema.scales:
+        scale = _per_element("scale", schema.scale_format, auxiliaries, group)
+    if scale is not None and len(schema.scales) > 1:
+        # A second scale belongs to the whole vector.
+        scale = scale * _per_element("secondary_scale", schema.secondary_format, auxiliaries, group * 0)
+    return Terms(zero, scale, addend)
+
+
 def decode(
-    schema: Schema,
-    carrier: ScalarFormat,
-    payload: Array,
-    extents: tuple[int, ...],
-    auxiliaries: Mapping[str, tuple[ScalarFormat, Array]],
+    schema: Schema, carrier: ScalarFormat, payload: Array, extents: tuple[int, ...], auxiliaries: Auxiliaries
 ) -> Array:
     """The logical values ``float64[n, elements]`` of a vector with the given extents.
 
-    ``payload`` and the arrays of auxiliaries are stored lanes ``[n, lanes]``, with ``n`` equal or one. Raises
-    `UndefinedSchema`.
+    ``payload`` are stored lanes ``[n, lanes]``. Raises `UndefinedSchema`.
     """
-    count = int(np.prod(extents, dtype=np.int64))
-    values = code_values(schema.element_format, _codes(schema, carrier, payload, count)) - schema.excess
-    ordinal = np.arange(count)
-    group = ordinal * 0
-    if schema.topology in GROUPS:
-        at = np.stack(np.unravel_index(ordinal, extents)) if count else np.zeros((len(extents), 0), dtype=np.int64)
-        if schema.topology == "block_2d" and (len(extents) != 2 or len(schema.group) != 2):
-            raise UndefinedSchema("blocks of two axes in a vector of another rank")
-        group = GROUPS[schema.topology](at, ordinal, schema.group) if count else ordinal
-    offset = OFFSETS.get(schema.affine)
+    terms = terms_of(schema, extents, auxiliaries)
+    values = code_values(schema.element_format, _codes(schema, carrier, payload, math.prod(extents)))
     with np.errstate(all="ignore"):
-        if offset == "zero_point":
-            values = values - _per_element(offset, "none", auxiliaries, group)
-        for name in schema.scales:
-            # A second scale belongs to the whole vector.
-            shared = group if name == "scale" else group * 0
-            values = values * _per_element(name, schema.scale_format if name == "scale" else "f32", auxiliaries, shared)
-        if offset in ("minimum", "bias"):
-            values = values + _per_element(offset, "none", auxiliaries, group)
-    return np.asarray(values)
+        if terms.zero is not None:
+            values = values - terms.zero
+        if terms.scale is not None:
+            values = values * terms.scale
+        return values if terms.addend is None else np.asarray(values + terms.addend)
 
 
-def _per_element(
-    name: str, code_format: str, auxiliaries: Mapping[str, tuple[ScalarFormat, Array]], group: Array
-) -> Array:
+def encode(
+    schema: Schema,
+    carrier: ScalarFormat,
+    lanes: int,
+    values: Array,
+    extents: tuple[int, ...],
+    auxiliaries: Auxiliaries,
+) -> tuple[Array, Array]:
+    """Payload lanes ``[n, lanes]`` of logical values ``float64[n, elements]``, and which values have no code.
+
+    Without a rounding a value must be that of a code. Raises `UndefinedSchema`.
+    """
+    terms = terms_of(schema, extents, auxiliaries)
+    with np.errstate(all="ignore"):
+        if terms.addend is not None:
+            values = values - terms.addend
+        if terms.scale is not None:
+            values = values / terms.scale
+        if terms.zero is not None:
+            values = values + terms.zero
+    try:
+        codes, undefined = nearest_codes(schema.element_format, values, schema.rounding)
+    except KeyError:
+        raise UndefinedSchema(f"rounding '{schema.rounding}' to {schema.element_format}") from None
+    count = math.prod(extents)
+    order, width = _arrangement(schema, carrier, lanes, count), code_bits(schema.element_format)
+    if order is None:
+        return from_bits(carrier, codes), undefined
+    fields = np.zeros_like(codes)
+    fields[:, order] = codes
+    bits = (fields[..., None] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
+    words = bits.reshape(codes.shape[0], lanes, carrier.bits) << np.arange(carrier.bits, dtype=np.uint64)
+    return from_bits(carrier, words.sum(axis=-1, dtype=np.uint64)), undefined
+
+
+def _per_element(name: str, code_format: str, auxiliaries: Auxiliaries, group: Array) -> Array:
     """The values of an auxiliary operand for the group of each element; integer lanes of scales hold codes."""
     if name not in auxiliaries:
         raise UndefinedSchema(f"a payload without '{name}'")
     format, lanes = auxiliaries[name]
     if format.kind is Kind.FLOAT:
         values = floats.to_f64(format, lanes)
+    elif name in SCALES and code_format == "none":
+        raise UndefinedSchema(f"integer lanes of '{name}' without a format")
     elif code_format != "none":
         values = code_values(code_format, to_bits(format, lanes).astype(np.uint64))
     else:
@@ -162,24 +228,29 @@ def _per_element(
 
 def _codes(schema: Schema, carrier: ScalarFormat, payload: Array, count: int) -> Array:
     """The code of each element, ``uint64[n, count]``."""
-    width = code_bits(schema.element_format)
     patterns = to_bits(carrier, payload).astype(np.uint64)
-    if schema.packing == "dense_lanes":
-        if patterns.shape[-1] != count or carrier.bits < width:
-            raise UndefinedSchema(f"{count} elements in {patterns.shape[-1]} lanes of {carrier.name}")
+    order, width = _arrangement(schema, carrier, patterns.shape[-1], count), code_bits(schema.element_format)
+    if order is None:
         return patterns
     bits = (patterns[..., None] >> np.arange(carrier.bits, dtype=np.uint64)) & np.uint64(1)
-    stream = bits.reshape(patterns.shape[0], patterns.shape[-1] * carrier.bits)
-    if stream.shape[-1] != count * width:
-        raise UndefinedSchema(f"{count} elements of {width} bits in {stream.shape[-1]} bits")
+    fields = bits.reshape(patterns.shape[0], count, width) << np.arange(width, dtype=np.uint64)
+    return np.asarray(fields.sum(axis=-1, dtype=np.uint64)[:, order])
+
+
+def _arrangement(schema: Schema, carrier: ScalarFormat, lanes: int, count: int) -> Array | None:
+    """Which field of the bit string of the lanes each element is; ``None`` for one element in each lane."""
+    width = code_bits(schema.element_format)
+    if schema.packing == "dense_lanes":
+        if lanes != count or carrier.bits < width:
+            raise UndefinedSchema(f"{count} elements in {lanes} lanes of {carrier.name}")
+        return None
+    if lanes * carrier.bits != count * width:
+        raise UndefinedSchema(f"{count} elements of {width} bits in {lanes * carrier.bits} bits")
     order = _FIELD_ORDERS.get(schema.packing)
-    if order is None or (width != 4 and schema.packing != "bitfield_stream"):
+    partial = schema.packing == "halves_of_16" and count % 32 != 0
+    if order is None or partial or (width != 4 and schema.packing != "bitfield_stream"):
         raise UndefinedSchema(f"the packing '{schema.packing}' of codes of {width} bits")
-    fields = (stream.reshape(patterns.shape[0], count, width) << np.arange(width, dtype=np.uint64)).sum(
-        axis=-1, dtype=np.uint64
-    )
-    ordinal = np.arange(count)
-    return np.asarray(fields[:, order(ordinal)])
+    return order(np.arange(count))
 
 
 #: Which field of the bit stream (least significant bits first) each element is.
