@@ -15,7 +15,7 @@ from loom.bytecode.failures import Damage
 from loom.bytecode.types import names_values as type_names_values
 from loom.bytecode.types import read_type, write_type
 from loom.bytecode.varint import unzigzag, zigzag
-from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, SymbolRef
+from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, ResultSpec, SymbolRef
 from loom.ir.types import Type
 from loom.spec.kinds import DYNAMIC, AttributeKind, EnumKind, FlagsKind
 
@@ -36,7 +36,10 @@ _INT_RANGE: Final = range(-(1 << 63), 1 << 63)
 
 
 def names_values(value: object) -> bool:
-    """Whether an attribute value other than a result list mentions a value of the program."""
+    """Whether an attribute value mentions a value of the program."""
+    if isinstance(value, ResultSpec):
+        # The argument that a result is tied to is one as well.
+        return value.value is not None or value.tied is not None or type_names_values(value.type)
     if isinstance(value, Type):
         return type_names_values(value)
     if isinstance(value, tuple):
@@ -321,6 +324,8 @@ WRITERS: Final[dict[str, Callable[[Sink, Any, Any], None]]] = {
     "encoding": lambda sink, kind, value: write_encoding(sink, value),
     "conditions": _write_all(write_encoding),
     "predicates": _write_all(_write_predicate),
+    # Only lists whose entries are no more than types; :mod:`loom.bytecode.body` has all others.
+    "results": _write_all(lambda sink, spec: write_type(sink, spec.type)),
     "enum": _write_enum,
 }
 
@@ -343,6 +348,7 @@ READERS: Final[dict[str, Callable[[Cursor, Any], object]]] = {
     "encoding": lambda cursor, kind: read_encoding(cursor),
     "conditions": _read_all(read_encoding),
     "predicates": _read_all(_read_predicate),
+    "results": _read_all(lambda cursor: ResultSpec(read_type(cursor))),
     "enum": _read_enum,
 }
 

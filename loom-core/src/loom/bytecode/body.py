@@ -10,7 +10,15 @@ import attrs
 from loom.bytecode.attributes import read_attribute
 from loom.bytecode.cursor import Cursor, bad_value
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import ARGUMENTS_SHIFT, HAS_AHEAD, HAS_NAMES, HAS_POSITION, HAS_TRIVIA, REGIONS_SHIFT
+from loom.bytecode.layout import (
+    ARGUMENTS_SHIFT,
+    HAS_AHEAD,
+    HAS_NAMES,
+    HAS_POSITION,
+    HAS_TRIVIA,
+    REGIONS_SHIFT,
+    SYMBOL_NAME,
+)
 from loom.bytecode.locations import recorded_span
 from loom.bytecode.types import read_type
 from loom.ir.attributes import ResultSpec
@@ -43,20 +51,20 @@ Form = tuple["type[Op]", list[object], int, list[Type], "tuple[int, ...] | None"
 
 
 class BodyReader:
-    """Reads one body. ``form`` decodes the form of a number; ``forms`` caches those decoded."""
+    """Reads the bodies of a file. ``form`` decodes the form of a number; ``forms`` caches those decoded."""
 
     def __init__(
         self,
-        words: list[int],
         strings: Sequence[str | None],
         types: Sequence[Type | None],
         forms: list[Form | None],
         form: Callable[[int], Form],
+        sources: Sequence[str],
     ) -> None:
-        self.cursor = Cursor(words, strings, types)
+        self.cursor = Cursor([], strings, types)
         self.forms = forms
         self.form = form
-        self.sources: Sequence[str] = ()
+        self.sources = sources
         self.locations: list[Location] = []
         # Operations made so far.
         self.made = 0
@@ -64,28 +72,31 @@ class BodyReader:
         self.late_values: list[Value] = []
         self.late_ops: list[Op] = []
 
-    def read(self, locations: list[Location], sources: Sequence[str]) -> Op:
-        """The operation, detached. ``locations`` are those of all operations, in the order of their records."""
+    def read(self, words: list[int], locations: list[Location], block: Block) -> Op:
+        """Read one body and append its operation to a block.
+
+        ``locations`` are those of all operations, in the order of their records.
+        """
         cursor = self.cursor
-        self.sources = sources
+        cursor.begin(words)
         self.locations = locations
-        cursor.ahead = {}
-        block = Block()
+        self.made = 0
+        self.late_values = []
+        self.late_ops = []
         try:
             self._ops(block, 1, (), 0)
         except IndexError:
             raise self._bad("it ends early or mentions what its tables do not have", "truncated") from None
         except RecursionError:
             raise self._bad("regions nest too deep", "nesting") from None
-        if cursor.at != len(cursor.words):
-            raise self._bad(f"{len(cursor.words) - cursor.at} words are left", "trailing")
+        if cursor.at != len(words):
+            raise self._bad(f"{len(words) - cursor.at} words are left", "trailing")
         if self.made != len(locations):
             raise self._bad(f"it has {self.made} of {len(locations)} operations", "operations")
         if cursor.ahead:
             self._resolve(cursor.ahead)
-        op = block.first
+        op = block.last
         assert op is not None
-        op.detach()
         return op
 
     def _bad(self, detail: str, failure: str) -> Damage:
@@ -144,31 +155,39 @@ class BodyReader:
         """Read an operation with anything an operation can have."""
         cls, attributes, size, types, segments, _, _ = form
         cursor = self.cursor
+        w, values = cursor.words, cursor.values
         flags = extra.flags
         blank, comments = self._trivia() if flags & HAS_TRIVIA else (False, ())
         if flags & HAS_AHEAD:
-            if size > len(cursor.words) - cursor.at:
+            if size > len(w) - cursor.at:
                 raise IndexError
             operands = [cursor.value() for _ in range(size)]
-        else:
-            values = cursor.values
-            operands = [values[~r] for r in cursor.words[cursor.at : cursor.at + size]]
+        elif size:
+            operands = [values[~r] for r in w[cursor.at : cursor.at + size]]
             cursor.at += size
-        successors = [blocks[cursor.word()] for _ in cls.spec.successors]
+        else:
+            operands = []
+        successors = [blocks[cursor.word()] for _ in cls.spec.successors] if cls.spec.successors else None
         if extra.in_place:
             types = types[:]
             for k in extra.in_place:
                 types[k] = read_type(cursor)
         op = cls(operands, attributes[:], types, None, successors, segments, self.locations[self.made])
         self.made += 1
-        op.blank_before = blank
-        op.comments = comments
-        if flags & HAS_NAMES:
-            for result in op.results:
-                result.name = cursor.strings[cursor.word()]
-        cursor.values += op.results
-        if extra.in_place:
-            self.late_values += [op.results[k] for k in extra.in_place]
+        if blank or comments:
+            op.blank_before = blank
+            op.comments = comments
+        if types:
+            results = op.results
+            if flags & HAS_NAMES:
+                at = cursor.at
+                for result in results:
+                    result.name = cursor.strings[w[at]]
+                    at += 1
+                cursor.at = at
+            values += results
+            if extra.in_place:
+                self.late_values += [results[k] for k in extra.in_place]
         if flags & HAS_AHEAD:
             self.late_ops.append(op)
         if flags >> REGIONS_SHIFT:
@@ -182,8 +201,8 @@ class BodyReader:
     def _trivia(self) -> tuple[bool, tuple[str, ...]]:
         cursor = self.cursor
         word = cursor.word()
-        if not word:
-            return False, ()
+        if word < 2:
+            return word == 1, ()
         if word >> 1 > len(cursor.words) - cursor.at:
             raise IndexError
         return bool(word & 1), tuple([cursor.string() for _ in range(word >> 1)])
@@ -234,15 +253,16 @@ class BodyReader:
 
     def _inline(self, op: Op, extra: Extra) -> None:
         cursor = self.cursor
-        # Everything such an attribute may mention is defined by now.
-        ahead, cursor.ahead = cursor.ahead, None
-        try:
-            for index, kind in extra.inline:
-                if kind.name == "results":
-                    op.attributes[index] = self._result_specs(op)
-                else:
-                    op.attributes[index] = read_attribute(cursor, kind)
-        finally:
+        for index, kind in extra.inline:
+            if kind.name == SYMBOL_NAME:
+                op.attributes[index] = cursor.string()
+                continue
+            # Everything such an attribute may mention is defined by now.
+            ahead, cursor.ahead = cursor.ahead, None
+            if kind.name == "results":
+                op.attributes[index] = self._result_specs(op)
+            else:
+                op.attributes[index] = read_attribute(cursor, kind)
             cursor.ahead = ahead
 
     def _result_specs(self, op: Op) -> tuple[ResultSpec, ...]:

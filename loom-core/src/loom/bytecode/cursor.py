@@ -74,6 +74,14 @@ class Cursor:
         self.local_types: list[Type | None] = [None]
         self.ahead: dict[int, Value] | None = None
 
+    def begin(self, words: list[int]) -> None:
+        """Go to the start of a body, where values may be mentioned before they are defined."""
+        self.words = words
+        self.at = 0
+        self.values = []
+        self.local_types = [None]
+        self.ahead = {}
+
     def word(self) -> int:
         """The next word."""
         word = self.words[self.at]

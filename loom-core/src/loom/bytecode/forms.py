@@ -11,7 +11,7 @@ from loom.bytecode.attributes import read_attribute
 from loom.bytecode.body import Extra, Form
 from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import ABSENT, ALWAYS_IN_BODY, GIVEN, HAS_NAMES, IN_BODY, IN_BODY_KINDS, REGIONS_SHIFT
+from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, IN_BODY, IN_BODY_KINDS, REGIONS_SHIFT, SYMBOL_NAME
 from loom.bytecode.types import read_type
 from loom.ir.attributes import Ref
 from loom.ir.core import Op
@@ -102,7 +102,7 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
         state = words[cursor.at]
         cursor.at += 1
         attributes[index] = None
-        if state == GIVEN and kind.name not in ALWAYS_IN_BODY:
+        if state == GIVEN and kind.name != SYMBOL_NAME:
             attributes[index] = value = read_attribute(cursor, kind)
             if kind.name == "predicates":
                 mentioned = (*mentioned, *_positions(value))

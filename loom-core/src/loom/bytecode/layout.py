@@ -29,6 +29,6 @@ ABSENT: Final = 0
 GIVEN: Final = 1
 IN_BODY: Final = 2
 
-# Kinds of attributes that recur in no other operation, and those whose values may name values.
-ALWAYS_IN_BODY: Final = frozenset({"results", "symbol_name"})
-IN_BODY_KINDS: Final = ALWAYS_IN_BODY | {"type", "any", "dict"}
+# The kind of attributes that recur in no other operation, and all kinds that a body may have.
+SYMBOL_NAME: Final = "symbol_name"
+IN_BODY_KINDS: Final = frozenset({SYMBOL_NAME, "results", "type", "any", "dict"})

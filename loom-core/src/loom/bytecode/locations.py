@@ -139,7 +139,7 @@ class LocationTable:
         """The locations of consecutive operations."""
         found: list[Location] = []
         end = first + count
-        run = bisect_right(self._starts, first) - 1
+        run = bisect_right(self._starts, first) - 1 if len(self._sources) > 1 else 0
         while first < end:
             stop = min(end, self._starts[run + 1])
             source = self._sources[run]

@@ -19,7 +19,7 @@ from loom.bytecode.locations import LocationTable
 from loom.bytecode.types import read_structure
 from loom.bytecode.varint import decode_words, leading_word
 from loom.ir.attributes import Encoding
-from loom.ir.core import Module, Op
+from loom.ir.core import Block, Module, Op
 from loom.ir.diagnostics import Location, LoomError, did_you_mean, fail
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import Type
@@ -47,6 +47,7 @@ class BytecodeFile:
         words, self._form_starts = _table(container.section(c.FORMS), "forms")
         self._form_cursor = self._cursor(words)
         self._forms: list[Form | None] = [None] * (len(self._form_starts) - 1)
+        self._bodies = BodyReader(self._strings, self._types, self._forms, self._form, self._sources)
         self.name, self.header, self.aliases = self._read_head()
         start, end = container.ranges[c.BODIES]
         self.entries = Index(container.section(c.SYMBOLS), self._strings, end - start)
@@ -88,7 +89,9 @@ class BytecodeFile:
         """
         entry = self.symbols()[symbol] if isinstance(symbol, str) else symbol
         with deep_recursion():
-            return self._decode(entry.ordinal)
+            op = self._decode(entry.ordinal, Block())
+        op.detach()
+        return op
 
     def module(self) -> Module:
         """Decode everything. The result is not verified."""
@@ -101,7 +104,7 @@ class BytecodeFile:
         try:
             with deep_recursion():
                 for ordinal in range(len(self.entries)):
-                    module.body.append(self._decode(ordinal))
+                    self._decode(ordinal, module.body)
         finally:
             if was_enabled:
                 gc.enable()
@@ -149,7 +152,7 @@ class BytecodeFile:
 
     # -- bodies --------------------------------------------------------------------------------------------
 
-    def _decode(self, ordinal: int) -> Op:
+    def _decode(self, ordinal: int, block: Block) -> Op:
         self.decoded += 1
         entries = self.entries
         start, end = entries.body_ends[ordinal], entries.body_ends[ordinal + 1]
@@ -162,8 +165,7 @@ class BytecodeFile:
             locations: list[Location] = [None] * (last - first)
             if self._locations is not None:
                 locations = self._locations.of(first, last - first)
-            reader = BodyReader(decode_words(data), self._strings, self._types, self._forms, self._form)
-            op = reader.read(locations, self._sources)
+            op = self._bodies.read(decode_words(data), locations, block)
             index = op.spec.symbol_attribute
             name = op.attributes[index] if index is not None else None
             if op.name != entries.op_names[ordinal] or name != entries.names[ordinal]:

@@ -11,7 +11,6 @@ from loom.bytecode.attributes import names_values, write_attribute, write_encodi
 from loom.bytecode.cursor import Sink
 from loom.bytecode.layout import (
     ABSENT,
-    ALWAYS_IN_BODY,
     ARGUMENTS_SHIFT,
     GIVEN,
     HAS_AHEAD,
@@ -20,6 +19,7 @@ from loom.bytecode.layout import (
     HAS_TRIVIA,
     IN_BODY,
     REGIONS_SHIFT,
+    SYMBOL_NAME,
 )
 from loom.bytecode.locations import Position, encode_locations, position_of
 from loom.bytecode.types import names_values as type_names_values
@@ -168,7 +168,7 @@ class _Writer:
         for i, (attribute, value) in enumerate(zip(spec.attributes, op.attributes, strict=True)):
             if value is None:
                 words.append(ABSENT)
-            elif attribute.kind.name in ALWAYS_IN_BODY or names_values(value):
+            elif attribute.kind.name == SYMBOL_NAME or names_values(value):
                 words.append(IN_BODY)
                 inline.append(i)
             else:
