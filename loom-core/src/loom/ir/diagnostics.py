@@ -177,6 +177,9 @@ class Diagnostic:
 
 
 def _excerpt(span: Span, colour: str, off: str) -> list[str]:
+    if not span.source.text:
+        # Only names and positions are known of the source of a bytecode module.
+        return []
     line, column = span.source.line_column(span.start)
     text = span.source.line_text(line).expandtabs(1)
     width = max(1, min(span.end - span.start, len(text) - column + 1))
