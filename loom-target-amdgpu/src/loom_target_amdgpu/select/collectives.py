@@ -1,4 +1,4 @@
-"""Selection of subgroup and workgroup collectives.
+"""Selection of subgroup collectives.
 
 Where control flow is uniform, lanes exchange values pairwise (``ds_bpermute``) in a logarithmic number of steps; lanes
 that a last, partial wave does not have take part with the identity of the operation. Under a divergent condition
@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from loom.dialects.low import ops as low
-from loom.ir.attributes import Dictionary
-from loom.ir.core import Op, Value
-from loom.ir.types import I1, RegType, ScalarType, ShapedType, StorageType
+from loom.ir.core import Value
+from loom.ir.types import I1, RegType, ScalarType, ShapedType
 from loom_target_amdgpu.select.compare import compare_words
-from loom_target_amdgpu.select.kernel import flat_id, lane_id
+from loom_target_amdgpu.select.kernel import lane_id
 from loom_target_amdgpu.select.scalar import combine as combine_conditions
 from loom_target_amdgpu.select.scalar import float_bits
 from loom_target_amdgpu.select.selector import Rule, Selector
@@ -61,7 +59,7 @@ def combiner(s: Selector, kind: str, type_: ScalarType) -> Combiner:
 
     def apply(a: Words, b: Words) -> Words:
         found = apply_scalar(s, kind, [(_element(s, a, type_), type_), (_element(s, b, type_), type_)], type_)
-        return _words(s, found)
+        return words_of(s, found)
 
     return apply
 
@@ -72,7 +70,7 @@ def _element(s: Selector, words: Words, type_: ScalarType) -> Element:
     return Number(words)
 
 
-def _words(s: Selector, element: Element) -> Words:
+def words_of(s: Selector, element: Element) -> Words:
     return element.words if isinstance(element, Number) else (s.condition_word(element),)
 
 
@@ -131,17 +129,17 @@ def _cluster(s: Selector, op: Any) -> tuple[int, int]:
 # -- reduce and scan -------------------------------------------------------------------------------------------------
 
 
-def _payload(s: Selector, value: Value) -> tuple[list[Words], ScalarType]:
-    return [_words(s, e) for e in elements(s, value)], element_type(value)
+def payload(s: Selector, value: Value) -> tuple[list[Words], ScalarType]:
+    return [words_of(s, e) for e in elements(s, value)], element_type(value)
 
 
-def _deliver(s: Selector, value: Value, found: list[Words], type_: ScalarType) -> None:
+def deliver(s: Selector, value: Value, found: list[Words], type_: ScalarType) -> None:
     made = tuple(_element(s, words, type_) for words in found)
     s.set(value, Vector(made) if isinstance(value.type, ShapedType) else made[0])
 
 
 def _subgroup_reduce(s: Selector, op: Any) -> None:
-    values, type_ = _payload(s, op.value)
+    values, type_ = payload(s, op.value)
     kind = str(op.kind)
     size, stride = _cluster(s, op)
     apply = combiner(s, kind, type_)
@@ -150,11 +148,11 @@ def _subgroup_reduce(s: Selector, op: Any) -> None:
         found = [_serial(s, words, neutral, apply, lambda i: _same_cluster(s, i, size, stride)) for words in values]
     else:
         with everyone(s, values, neutral) as filled:
-            found = [_butterfly(s, words, apply, size, stride) for words in filled]
-    _deliver(s, op.result, found, type_)
+            found = [butterfly(s, words, apply, size, stride) for words in filled]
+    deliver(s, op.result, found, type_)
 
 
-def _butterfly(s: Selector, words: Words, apply: Combiner, size: int, stride: int) -> Words:
+def butterfly(s: Selector, words: Words, apply: Combiner, size: int, stride: int) -> Words:
     lane = lane_id(s)
     step = stride
     while step < size * stride:
@@ -190,15 +188,15 @@ def _remainder(s: Selector, word: Word, n: int) -> Word:
 
 
 def _subgroup_scan(s: Selector, op: Any) -> None:
-    values, type_ = _payload(s, op.value)
+    values, type_ = payload(s, op.value)
     kind = str(op.kind)
     size, stride = _cluster(s, op)
     forward, inclusive = op.direction == "forward", op.mode == "inclusive"
-    found = _scan(s, values, combiner(s, kind, type_), identity(kind, type_), size, stride, forward, inclusive)
-    _deliver(s, op.result, found, type_)
+    found = scan(s, values, combiner(s, kind, type_), identity(kind, type_), size, stride, forward, inclusive)
+    deliver(s, op.result, found, type_)
 
 
-def _scan(
+def scan(
     s: Selector,
     values: list[Words],
     apply: Combiner,
@@ -319,7 +317,7 @@ def _without(s: Selector, left: Sequence[Value], lane: Word) -> list[Value]:
 
 
 def _shuffle(s: Selector, op: Any) -> None:
-    values, type_ = _payload(s, op.value)
+    values, type_ = payload(s, op.value)
     lane = lane_id(s)
     offset, width = s.number(op.offset).lo, s.number(op.width).lo
     if op.mode == "xor":
@@ -340,7 +338,7 @@ def _shuffle(s: Selector, op: Any) -> None:
         valid = combine_conditions(s, "and", valid, _is_active(s, source))
     wrapped = s.arith.binary("and", source, s.wave - 1)
     found = [_fetch(s, words, wrapped) for words in values]
-    _deliver(s, op.result, found, type_)
+    deliver(s, op.result, found, type_)
     s.set(op.valid, valid)
 
 
@@ -356,21 +354,21 @@ def _is_active(s: Selector, lane: Word) -> Condition:
 
 
 def _broadcast(s: Selector, op: Any) -> None:
-    values, type_ = _payload(s, op.value)
+    values, type_ = payload(s, op.value)
     lane = s.emit.register(s.number(op.lane).lo, True)
     found: list[Words] = [
         tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), lane) for w in words) for words in values
     ]
-    _deliver(s, op.result, found, type_)
+    deliver(s, op.result, found, type_)
 
 
 def _broadcast_first(s: Selector, op: Any) -> None:
-    values, type_ = _payload(s, op.value)
+    values, type_ = payload(s, op.value)
     found = [
         tuple(w if isinstance(w, int) else s.emit.op("v_readfirstlane_b32", s.emit.to_vector(w)) for w in words)
         for words in values
     ]
-    _deliver(s, op.result, found, type_)
+    deliver(s, op.result, found, type_)
 
 
 # -- votes -----------------------------------------------------------------------------------------------------------
@@ -398,22 +396,22 @@ def _vote_all(s: Selector, op: Any) -> None:
     s.set(op.result, s.arith.negate(_any(s, words)))
 
 
-def _set_mask(s: Selector, value: Value, words: Words) -> None:
+def set_mask(s: Selector, value: Value, words: Words) -> None:
     assert isinstance(value.type, ScalarType)
     s.set(value, Number(words[: 2 if value.type.width == 64 else 1]))
 
 
 def _ballot(s: Selector, op: Any) -> None:
-    _set_mask(s, op.result, _ballot_words(s, s.condition(op.predicate)))
+    set_mask(s, op.result, _ballot_words(s, s.condition(op.predicate)))
 
 
 def _active_mask(s: Selector, op: Any) -> None:
-    _set_mask(s, op.result, _ballot_words(s, True))
+    set_mask(s, op.result, _ballot_words(s, True))
 
 
 def _matching(s: Selector, value: Value) -> Words:
     """Per lane, the active lanes whose value is the same."""
-    words = tuple(s.emit.register(w, False) for w in _words(s, elements(s, value)[0]))
+    words = tuple(s.emit.register(w, False) for w in words_of(s, elements(s, value)[0]))
     type_ = element_type(value)
     if type_.width < 32:
         words = tuple(s.emit.register(s.arith.extend(w, type_.width, False), False) for w in words)
@@ -439,7 +437,7 @@ def _matching(s: Selector, value: Value) -> Words:
 
 
 def _match_any(s: Selector, op: Any) -> None:
-    _set_mask(s, op.result, _matching(s, op.value))
+    set_mask(s, op.result, _matching(s, op.value))
 
 
 def _match_all(s: Selector, op: Any) -> None:
@@ -449,131 +447,9 @@ def _match_all(s: Selector, op: Any) -> None:
     for mine, everyone_active in zip(words, active, strict=True):
         if mine != 0 or everyone_active != 0:
             same = combine_conditions(s, "and", same, compare_words(s, "eq", (mine,), (everyone_active,)))
-    _set_mask(s, op.mask, words)
+    set_mask(s, op.mask, words)
     all_agree = _ballot_words(s, s.arith.negate(same))
     s.set(op.agree, s.arith.negate(_any(s, all_agree)))
-
-
-# -- workgroup -------------------------------------------------------------------------------------------------------
-
-
-def _waves(s: Selector, op: Op) -> int:
-    """Waves of the workgroup, at most."""
-    total = 1
-    for axis in "xyz":
-        size = s.static_size(axis)
-        if size is None:
-            return -(-s.generation.max_workgroup // s.wave)
-        total *= size
-    if total > s.generation.max_workgroup:
-        raise s.unsupported(op, f"a workgroup of {total} work-items is larger than {s.processor.name} allows")
-    return -(-total // s.wave)
-
-
-def _barrier(s: Selector) -> None:
-    if s.emit.has("s_barrier"):
-        s.emit.packet("s_barrier")
-    else:
-        s.emit.packet("s_barrier_signal_all")
-        s.emit.packet("s_barrier_wait_all")
-
-
-def _storage(s: Selector, size: int) -> int:
-    """Reserve workgroup storage; its byte offset."""
-    facts = Dictionary({"byte_alignment": 8, "byte_length": size})
-    s.emit.builder.add(low.StorageReserve([], [facts], [StorageType("workgroup")]))
-    offset = -(-s.storage["workgroup"] // 8) * 8
-    s.storage["workgroup"] = offset + size
-    return offset
-
-
-def _wave_number(s: Selector) -> Word:
-    word = s.arith.binary("shru", flat_id(s), s.wave.bit_length() - 1)
-    return word if isinstance(word, int) else s.emit.to_scalar(word)
-
-
-def _exchange_totals(s: Selector, op: Op, totals: Words, neutral: Words, waves: int) -> Words:
-    """Every wave's total in the lane of its number, in all waves; other lanes hold the neutral value."""
-    emit = s.emit
-    size = 4 * len(totals)
-    offset = _storage(s, waves * size)
-    suffix = "b32" if len(totals) == 1 else "b64"
-    number = _wave_number(s)
-    address = emit.register(s.arith.binary("mul", number, size), False)
-    emit.packet(f"ds_write_{suffix}", address, emit.tuple_of(totals, False), offset=offset)
-    _barrier(s)
-    lane = lane_id(s)
-    inside = compare_words(s, "ult", (lane,), (waves,))
-    clamped = s.arith.binary("minu", lane, waves - 1)
-    read = emit.packet(f"ds_read_{suffix}", emit.register(s.arith.binary("mul", clamped, size), False), offset=offset)[
-        0
-    ]
-    # The storage may be written again, by the next round of a loop, only when all waves have read it.
-    _barrier(s)
-    if isinstance(inside, bool):
-        return emit.words(read)
-    return tuple(s.arith.select(inside, w, n) for w, n in zip(emit.words(read), neutral, strict=True))
-
-
-def _workgroup_total(s: Selector, op: Op, words: Words, kind: str, type_: ScalarType) -> Words:
-    apply, neutral = combiner(s, kind, type_), identity(kind, type_)
-    with everyone(s, [words], neutral) as filled:
-        total = _butterfly(s, filled[0], apply, s.wave, 1)
-    waves = _waves(s, op)
-    if waves == 1:
-        return total
-    with everyone(s, [_exchange_totals(s, op, total, neutral, waves)], neutral) as filled:
-        total = _butterfly(s, filled[0], apply, 1 << (waves - 1).bit_length(), 1)
-    # Lanes beyond the number of waves have combined neutral values only: the first lane has the total.
-    return tuple(w if isinstance(w, int) else s.emit.op("v_readfirstlane_b32", s.emit.to_vector(w)) for w in total)
-
-
-def _require_uniform(s: Selector, op: Op) -> None:
-    if s.divergent:
-        raise s.unsupported(op, f"'{op.name}' under a condition that differs between lanes is not supported")
-
-
-def _workgroup_reduce(s: Selector, op: Any) -> None:
-    _require_uniform(s, op)
-    values, type_ = _payload(s, op.value)
-    _deliver(s, op.result, [_workgroup_total(s, op, words, str(op.kind), type_) for words in values], type_)
-
-
-def _workgroup_scan(s: Selector, op: Any) -> None:
-    _require_uniform(s, op)
-    values, type_ = _payload(s, op.value)
-    kind = str(op.kind)
-    apply, neutral = combiner(s, kind, type_), identity(kind, type_)
-    forward, inclusive = op.direction == "forward", op.mode == "inclusive"
-    waves = _waves(s, op)
-    found = []
-    for words in values:
-        own = _scan(s, [words], apply, neutral, s.wave, 1, forward, inclusive)[0]
-        if waves > 1:
-            with everyone(s, [words], neutral) as filled:
-                total = _butterfly(s, filled[0], apply, s.wave, 1)
-            totals = _exchange_totals(s, op, total, neutral, waves)
-            earlier = _scan(s, [totals], apply, neutral, s.wave, 1, forward, False)[0]
-            number = s.emit.register(_wave_number(s), True)
-            mine = tuple(s.emit.op("v_readlane_b32", s.emit.register(w, False), number) for w in earlier)
-            own = apply(mine, own) if forward else apply(own, mine)
-        found.append(own)
-    _deliver(s, op.result, found, type_)
-
-
-def _workgroup_vote(s: Selector, op: Any) -> None:
-    _require_uniform(s, op)
-    from loom.ir.types import I32
-
-    word = s.condition_word(s.condition(op.predicate))
-    kind = {"any": "ori", "all": "andi", "count": "addi"}[op.name.rpartition(".")[2]]
-    if kind == "andi":
-        word = s.arith.sub(0, word)
-    total = _workgroup_total(s, op, (word,), kind, I32)
-    if kind == "addi":
-        _set_mask(s, op.result, (total[0], 0))
-    else:
-        s.set(op.result, compare_words(s, "ne", total, (0,)))
 
 
 RULES: Final[dict[str, Rule]] = {
@@ -588,9 +464,4 @@ RULES: Final[dict[str, Rule]] = {
     "kernel.subgroup.active.mask": _active_mask,
     "kernel.subgroup.match.any": _match_any,
     "kernel.subgroup.match.all": _match_all,
-    "kernel.workgroup.reduce": _workgroup_reduce,
-    "kernel.workgroup.scan": _workgroup_scan,
-    "kernel.workgroup.vote.any": _workgroup_vote,
-    "kernel.workgroup.vote.all": _workgroup_vote,
-    "kernel.workgroup.vote.count": _workgroup_vote,
 }

@@ -126,9 +126,14 @@ def _subgroup_id(s: Selector, op: Any) -> None:
     s.set(op.result, Number((s.emit.register(word, True) if not isinstance(word, int) else word,)))
 
 
-def _subgroup_count(s: Selector, op: Any) -> None:
+def subgroup_count(s: Selector) -> Word:
+    """Waves of the workgroup."""
     rounded = s.arith.binary("add", _flat_size(s), s.wave - 1)
-    s.set(op.result, Number((s.arith.binary("shru", rounded, s.wave.bit_length() - 1),)))
+    return s.arith.binary("shru", rounded, s.wave.bit_length() - 1)
+
+
+def _subgroup_count(s: Selector, op: Any) -> None:
+    s.set(op.result, Number((subgroup_count(s),)))
 
 
 # -- barriers and fences ---------------------------------------------------------------------------------------------

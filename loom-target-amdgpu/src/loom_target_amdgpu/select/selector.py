@@ -45,6 +45,7 @@ _MODULES: Final = (
     "math_functions",
     "index",
     "control",
+    "loops",
     "layouts",
     "memory",
     "atomics",
@@ -54,6 +55,7 @@ _MODULES: Final = (
     "vector_memory",
     "vector_reduce",
     "collectives",
+    "workgroup",
 )
 _AXES: Final = "xyz"
 
@@ -116,7 +118,7 @@ class Selector:
         self.written = collect_writes(self.kernel)
         self._entry()
         if len(body.blocks) > 1:
-            from loom_target_amdgpu.select.control import select_cfg
+            from loom_target_amdgpu.select.blocks import select_cfg
 
             select_cfg(self, body)
         else:
