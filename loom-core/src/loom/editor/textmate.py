@@ -29,7 +29,7 @@ SCOPES: Final[Mapping[TokenClass, str]] = {
     TokenClass.ATTRIBUTE: "entity.other.attribute-name",
     TokenClass.INSTRUCTION: "support.function.instruction",
     TokenClass.QUALIFIED: "entity.name.namespace",
-    TokenClass.NAME: "source.name",
+    TokenClass.NAME: "meta.name",
     TokenClass.OPERATOR: "keyword.operator",
     TokenClass.PUNCTUATION: "punctuation",
 }
