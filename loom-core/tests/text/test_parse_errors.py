@@ -163,3 +163,9 @@ def test_rendering_has_position_caret_and_hint() -> None:
     record = found.to_json()
     assert record["error_id"] == "ERR_PARSE_001"
     assert record["params"] == {"value_name": "bb"}
+
+
+def test_a_branch_outside_a_body_has_nowhere_to_go() -> None:
+    with pytest.raises(LoomError) as caught:
+        parse_module("cfg.br ^there\n")
+    assert [d.code for d in caught.value.diagnostics] == ["PARSE/032"]

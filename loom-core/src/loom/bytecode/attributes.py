@@ -224,7 +224,12 @@ _VALUE_READERS: Final[dict[int, Callable[[Cursor, int], object]]] = {
 
 
 def _read_literal(cursor: Cursor) -> object:
-    if cursor.words[cursor.at] not in (INTEGER, FLOAT, BOOLEAN):
+    tag = cursor.words[cursor.at]
+    if tag == INTEGER:
+        # By far the commonest, and constants are many.
+        cursor.at += 2
+        return unzigzag(cursor.words[cursor.at - 1])
+    if tag not in (FLOAT, BOOLEAN):
         raise _bad(cursor, "a literal is a number or a boolean", "literal")
     return read_value(cursor)
 

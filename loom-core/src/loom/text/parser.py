@@ -470,7 +470,9 @@ class Parser:
         label = self.toks[self.i]
         if label[:1] != "^" or len(label) == 1:
             self.expected(self.i, "a block label")
-        assert self.blocks is not None
+        if self.blocks is None:
+            self.fail("PARSE/032", f"undefined block label '{label}'; there are no blocks outside a body", self.i,
+                      label_name=label[1:])  # fmt: skip
         block = self.blocks.get(label)
         if block is None:
             block = self.blocks[label] = Block(label=label[1:])
