@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy as np
 from loom import api
 from loom.evaluate.device import ReferenceDevice
 from loom.evaluate.launch import evaluate_launch_config
+from loom.ir.core import Module
 from loom.plugins.manager import find_target
-from loom_sim.amdgpu import load
+from loom_sim.amdgpu import Program, load
 
 TARGETS = ("amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942")
 
@@ -22,15 +24,21 @@ def compile_text(text: str, target: str, **options: object) -> Any:
     return api.compile(module, (), target, options={"check": True, **options}).result
 
 
+@lru_cache(maxsize=4)
+def _prepare(text: str, target: str, options: tuple[tuple[str, object], ...]) -> tuple[Module, Program]:
+    """The module and its loaded code object; tests run one kernel on several inputs in a row."""
+    module = api.load_bytes(text.encode(), "kernel.loom")
+    result = api.compile(module, (), target, options={"check": True, **dict(options)}).result
+    return module, load(result.primary.data)
+
+
 def run_both(
     text: str, target: str, workload: Sequence[int], arguments: Sequence[Any], **options: object
 ) -> tuple[list[Any], list[Any]]:
     """Arguments after the launch on the emulator and on the evaluator."""
-    module = api.load_bytes(text.encode(), "kernel.loom")
+    module, program = _prepare(text, target, tuple(sorted(options.items())))
     kernel = next(op for op in module.ops if op.name == "kernel.def")
     facts = dict(find_target(target).facts)
-    result = api.compile(module, (), target, options={"check": True, **options}).result
-    program = load(result.primary.data)
     (name,) = program.kernels
     geometry = evaluate_launch_config(kernel, list(workload), module, facts)
     machine = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]

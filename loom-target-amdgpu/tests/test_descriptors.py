@@ -109,3 +109,13 @@ def test_names_of_the_reference(contract: str) -> None:
     assert [i.name for i in compare.immediates] == ["lhs"]
     assert not compare.immediates[0].positional
     assert descriptor_set.by_mnemonic["v_lshl_add_u32_shift_imm"].immediates[0].positional
+
+
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_only_commutative_operations_exchange_operands(contract: str) -> None:
+    kinds = ("add", "mul", "min", "max", "and", "or", "xor")
+    for descriptor in build(contract).by_key.values():
+        words = descriptor.mnemonic.split("_")
+        if descriptor.commutative is not None:
+            assert words[1] in kinds, descriptor.mnemonic
+            assert not descriptor.effects.implicit_reads or "scc" not in descriptor.effects.implicit_reads

@@ -399,3 +399,34 @@ def test_blocks_and_uniform_branches(target: str) -> None:
     x = np.arange(64, dtype=np.int32)
     for count in (3, 11):
         agree(text, target, [count], [count, x, np.zeros_like(x)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [1, 20, 64, 200])
+def test_workgroup_size_known_at_launch_only(size: int, target: str) -> None:
+    """Sizes and counts come from the dispatch packet; collectives count the waves that are there."""
+    text = """kernel.def export("k") @k(%size: index, %groups: index) {
+  %unit = index.constant 1 : index
+  kernel.launch.config workgroups(%groups, %unit, %unit) workgroup_size(%size, %unit, %unit) : index
+} launch(%x: buffer, %y: buffer) {
+  %origin = index.constant 0 : offset
+  %i = kernel.workitem.dispatch.id<x> : index
+  %size = kernel.workgroup.size<x> : index
+  %count = kernel.workgroup.count<x> : index
+  %waves = kernel.subgroup.count : index
+  %c1000 = index.constant 1000 : index
+  %n = index.mul %size, %count : index
+  %in = buffer.view %x[%origin] : buffer -> view<[%n]xi32>
+  %out = buffer.view %y[%origin] : buffer -> view<[%n]xi32>
+  %v = view.load %in[%i] : view<[%n]xi32> -> i32
+  %total = kernel.workgroup.reduce<addi> %v : i32
+  %a = index.madd %size, %c1000, %count : index
+  %b = index.madd %waves, %c1000, %a : index
+  %c = index.cast %b : index to i32
+  %r = scalar.addi %total, %c : i32
+  view.store %r, %out[%i] : i32, view<[%n]xi32>
+  kernel.return
+}
+"""
+    x = np.arange(3 * size, dtype=np.int32)
+    agree(text, target, [size, 3], [x, np.zeros_like(x)])

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 SCALAR_ALU: Final = """
-* | s_add_u32 s_sub_u32 | dst:s | lhs:s rhs:s | | >scc swap | rhs_inline(rhs=imm32!) rhs_lit(rhs=imm32!)
+* | s_add_u32 | dst:s | lhs:s rhs:s | | >scc swap | rhs_inline(rhs=imm32!) rhs_lit(rhs=imm32!)
+* | s_sub_u32 | dst:s | lhs:s rhs:s | | >scc | rhs_inline(rhs=imm32!) rhs_lit(rhs=imm32!)
 * | s_addc_u32 | sum:s | lhs:s rhs:s | | <scc >scc | rhs_inline(rhs=imm32!) rhs_lit(rhs=imm32!)
 34Aa | s_addk_i32 | dst:s=lhs | lhs:s | imm16! | >scc |
 B | s_addk_co_i32=s_addk_i32 | dst:s=lhs | lhs:s | imm16! | >scc |
