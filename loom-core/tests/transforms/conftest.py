@@ -86,12 +86,12 @@ def specialized(text: str) -> Module:
 class _Writer:
     """Writes one random kernel. Every value it makes is defined for all inputs."""
 
-    def __init__(self, rng: random.Random, *, read_ahead: bool) -> None:
+    def __init__(self, rng: random.Random, *, read_ahead: bool, exact: bool | None = None) -> None:
         self.rng = rng
         self.read_ahead = read_ahead
         self.lines: list[str] = []
         self.count = 0
-        self.exact = rng.random() < 0.4
+        self.exact = rng.random() < 0.4 if exact is None else exact
         self.type = rng.choice(("index", "index", "offset"))
         self.lower = rng.choice((0, 0, 1, 3, -7 if self.type == "index" else 2))
         self.step = rng.choice((1, 1, 2, 3))
@@ -219,12 +219,20 @@ class _Writer:
         return name
 
     def touch_scratch(self, depth: int, base: str, value: str) -> str:
-        """A store and a load of the lane's own part of global memory."""
-        first, second, old = self.address(depth, base), self.address(depth, base), self.new()
-        self.emit(depth, f"view.store {value}, %scratch[%lane, {first}] : i32, view<8x64xi32>")
-        if self.rng.random() < 0.4:
-            self.emit(depth, "scf.schedule.fence")
-        self.emit(depth, f"{old} = view.load %scratch[%lane, {second}] : view<8x64xi32> -> i32")
+        """Stores and loads of four elements of the lane's own part of global memory, close enough to meet."""
+        accesses = ["store", "load", self.rng.choice(("store", "load"))]
+        self.rng.shuffle(accesses)
+        for access in accesses:
+            shifted, at = self.new(), self.new()
+            self.emit(depth, f"{shifted} = index.add {base}, {self.rng.choice(('%zero', '%one', '%three'))} : index")
+            self.emit(depth, f"{at} = index.andi {shifted}, %three : index")
+            if access == "store":
+                self.emit(depth, f"view.store {value}, %scratch[%lane, {at}] : i32, view<8x64xi32>")
+            else:
+                old = self.new()
+                self.emit(depth, f"{old} = view.load %scratch[%lane, {at}] : view<8x64xi32> -> i32")
+            if self.rng.random() < 0.2:
+                self.emit(depth, "scf.schedule.fence")
         return old
 
     def zero(self, type_: str) -> str:
@@ -372,6 +380,15 @@ class Agreement:
         text = program.with_policies(outer, inner)
         assert program.run(specialized(text)) == program.run(plain), f"seed {seed}:\n{text}"
         return outer.clauses()
+
+    def check_memory_order(self, seed: int) -> None:
+        """Loads and stores of one place, in full unrolling under the schedules that move operations."""
+        rng = random.Random(~seed)
+        program = _Writer(random.Random(seed), read_ahead=False, exact=True).program()
+        policy = Policy(0, 0, rng.choice(SCHEDULES[2:]))
+        plain = parse_module(program.with_policies(None), "plain.loom")
+        text = program.with_policies(policy)
+        assert program.run(specialized(text)) == program.run(plain), f"seed {seed}:\n{text}"
 
     def check_each_pass(self, seed: int) -> None:
         """The program means the same and stays valid after each single pass."""

@@ -10,7 +10,7 @@ import pytest
 Agreement = Any
 
 # LOOM_LOOP_PROGRAMS asks for more programs than a quick run has.
-PROGRAMS = int(os.environ.get("LOOM_LOOP_PROGRAMS", "100"))
+PROGRAMS = int(os.environ.get("LOOM_LOOP_PROGRAMS", "60"))
 FIRST = int(os.environ.get("LOOM_LOOP_FIRST", "0"))
 SHARDS = 10
 
@@ -23,6 +23,13 @@ def test_policies_do_not_change_results(agreement: Agreement, shard: int) -> Non
         agreement.check(seed)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_every_pass_keeps_the_meaning(agreement: Agreement, seed: int) -> None:
     agreement.check_each_pass(seed)
+
+
+@pytest.mark.seed("U05", "U06")
+@pytest.mark.parametrize("shard", range(4))
+def test_schedules_keep_the_order_of_accesses(agreement: Agreement, shard: int) -> None:
+    for seed in range(shard, max(20, PROGRAMS // 4), 4):
+        agreement.check_memory_order(seed)
