@@ -135,6 +135,32 @@ def test_verifying_what_a_damaged_body_gave_ends_in_diagnostics() -> None:
             print_module(module)
 
 
+def test_every_byte_of_a_small_body_may_be_anything() -> None:
+    """Single-byte changes of the parts with the most structure."""
+    text = """\
+func.def @f(%n: index, %v: view<[%n]xf32>) -> (%m: index) where [range(%m, 0, 9)] {
+  cfg.br ^next(%n: index)
+^next(%k: index):
+  func.return %k : index
+}
+"""
+    sound = container.read_container(write_module(parse_module(text, "a.loom")))
+    sections = {kind: sound.section(kind) for kind in sound.ranges}
+    read = 0
+    for kind in (container.BODIES, container.FORMS, container.TYPES):
+        contents = sections[kind]
+        for at in range(len(contents)):
+            for byte in (*range(40), 63, 64, 65, 127, 128, 129, 200, 254, 255):
+                changed = contents[:at] + bytes([byte]) + contents[at + 1 :]
+                data = container.write_container({**sections, kind: changed}, locations=True)
+                module = outcome(data, checksums=False)
+                if module is not None:
+                    read += 1
+                    write_module(module)
+                    verify_module(module)
+    assert read > 100
+
+
 # -- particular defects ------------------------------------------------------------------------------------
 
 TEXT = "func.def @f(%x: i32) -> (i32) {\n  func.return %x : i32\n}\n"

@@ -230,18 +230,20 @@ class BodyReader:
             block.label = cursor.string()
         if flags & HAS_POSITION:
             file = cursor.word()
+            if not 0 < file <= len(self.sources):
+                raise IndexError
             block.loc = recorded_span(self.sources[file - 1], [cursor.word() for _ in range(4)])
         at = cursor.at
         for _ in range(flags >> ARGUMENTS_SHIFT):
             word = words[at]
-            if word & 1:
+            if word & 1 and word > 1:
                 type_ = cursor.types[word >> 1]
                 at += 1
             else:
                 cursor.at = at
                 type_ = read_type(cursor)
                 at = cursor.at
-            value = block.add_argument(type_, strings[words[at]])  # type: ignore[arg-type]  # entry 0 is never odd
+            value = block.add_argument(type_, strings[words[at]])  # type: ignore[arg-type]  # only entry 0 is none
             at += 1
             cursor.values.append(value)
             if not word & 1:
