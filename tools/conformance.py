@@ -79,7 +79,8 @@ def _tests_in(body: Sequence[ast.stmt], path: str, prefix: str, inherited: tuple
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
             ids = inherited + marks(node.decorator_list)
             if ids:
-                summary = (ast.get_docstring(node) or node.name.removeprefix("test_").replace("_", " ")).split("\n\n")[0]
+                described = ast.get_docstring(node) or node.name.removeprefix("test_").replace("_", " ")
+                summary = described.split("\n\n")[0]
                 yield Shown(path, node.lineno, prefix + node.name, " ".join(summary.split()), ids)
 
 

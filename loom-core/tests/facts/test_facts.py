@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from loom.facts.uniformity import varying_values
 from loom.ir.core import Op
 from loom.text.parser import parse_module
 
-MODELS = {
+MODELS: dict[str, Callable[[int, int], int | None]] = {
     "index.add": lambda a, b: a + b,
     "index.sub": lambda a, b: a - b,
     "index.mul": lambda a, b: a * b,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from loom.dialects.kernel.evaluate import subgroup_size
+from loom.dialects.kernel.evaluate_scopes import subgroup_size
 from loom.evaluate.frame import Frame
 from loom.evaluate.rules import evaluates
 from loom.evaluate.values import RuntimeValue, integer
