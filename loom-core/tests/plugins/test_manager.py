@@ -50,7 +50,7 @@ def test_a_plugin_registers_through_hooks(plugin_module: types.ModuleType) -> No
 
 
 def test_a_plugin_that_raises_on_import_is_named() -> None:
-    with pytest.raises(PluginError, match="plugin 'broken' .*no_such_module_at_all"):
+    with pytest.raises(PluginError, match=r"plugin 'broken' .*no_such_module_at_all"):
         collect([entry("broken", "no_such_module_at_all")])
 
 
