@@ -12,13 +12,14 @@ from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
 from loom.ir.recursion import deep_recursion
-from loom.link.member import Linkable, Member, is_declaration
+from loom.link.member import Member, is_declaration
 from loom.link.universe import SHARED, Universe, check_compatible
 from loom.specialize.pipeline import CODE, providers_of, target_test
 from loom.specialize.select import bind, decide_requirement, select
 from loom.transforms.dce import eliminate_dead_symbols, is_root, referenced_symbols
 
 if TYPE_CHECKING:
+    from loom.link.member import Linkable
     from loom.plugins.records import TargetProfile
 
 

@@ -7,13 +7,17 @@ decoded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from loom.bytecode import BytecodeFile
 from loom.bytecode.index import CHECK, DECLARATION, EXPORTED, family_of, flags_of
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op, symbol_name
 
-Linkable = Module | BytecodeFile
+if TYPE_CHECKING:
+    # Only for types: a link of text modules does not load the reader.
+    from loom.bytecode import BytecodeFile
+
+    Linkable = Module | BytecodeFile
 
 # Kinds of operations whose trait says declaration, but which are all the definition there is.
 _OWN_DEFINITION = ("template.decl", "template.ukernel")
@@ -41,18 +45,18 @@ class Member:
         self.flags: Sequence[int]
         self._file: BytecodeFile | None = None
         self._ops: dict[int, Op] = {}
-        if isinstance(source, BytecodeFile):
-            entries = source.entries
-            self._file = source
-            self.names, self.op_names = entries.names, entries.op_names
-            self.families, self.flags = entries.families, entries.flags
-        else:
+        if isinstance(source, Module):
             ops = list(source.body)
             self._ops = dict(enumerate(ops))
             self.names = [symbol_name(op) for op in ops]
             self.op_names = [op.name for op in ops]
             self.families = [family_of(op) for op in ops]
             self.flags = [flags_of(op) for op in ops]
+        else:
+            entries = source.entries
+            self._file = source
+            self.names, self.op_names = entries.names, entries.op_names
+            self.families, self.flags = entries.families, entries.flags
         self.symbols: dict[str, int] = {}
         for ordinal, name in enumerate(self.names):
             if name is not None:

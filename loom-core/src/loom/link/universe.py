@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loom.bytecode.index import EXPORTED
 from loom.ir.core import Op, Value, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
 from loom.ir.types import Type
-from loom.link.member import Linkable, Member
+from loom.link.member import Member
+
+if TYPE_CHECKING:
+    from loom.link.member import Linkable
 
 # Contracts that every module which uses them states for itself; equal ones are one.
 SHARED: Final = frozenset({"template.decl", "kernel.entry.decl"})
