@@ -1,6 +1,7 @@
 """Random valid kernels: integer and float arithmetic of every width, conversions, branches and loops.
 
-A kernel reads one ``i32`` and one ``f32`` per work-item, computes, and writes one value of each type it knows.
+A kernel takes one uniform scalar of each stored type, reads one ``i32`` and one ``f32`` per work-item, computes, and
+writes one value of each stored type.
 Everything in it is defined for every input: divisors are made odd and positive, shift amounts constant, trip counts
 small.
 """
@@ -48,7 +49,7 @@ kernel.def export("k") @k(%n: index) {
   %rounding = index.add %n, %less : index
   %groups = index.div %rounding, %lanes : index
   kernel.launch.config workgroups(%groups, %one, %one) workgroup_size(%lanes, %one, %one) : index
-} launch(%count: index, %in_i32: buffer, %in_f32: buffer, %out_i32: buffer, %out_i64: buffer, %out_f32: buffer, %out_f64: buffer) {
+} launch(%count: index, %u_i32: i32, %u_i64: i64, %u_f32: f32, %u_f64: f64, %in_i32: buffer, %in_f32: buffer, %out_i32: buffer, %out_i64: buffer, %out_f32: buffer, %out_f64: buffer) {
   %origin = index.constant 0 : offset
   %c0 = index.constant 0 : index
   %c1 = index.constant 1 : index
@@ -79,6 +80,8 @@ class Writer:
             self._emit(f"%v_{t} = buffer.view %in_{t}[%origin] : buffer -> view<[%count]x{t}>")
             self._emit(f"%x_{t} = view.load %v_{t}[%at] : view<[%count]x{t}> -> {t}")
             self.values[t].append(f"%x_{t}")
+        for t in STORED:
+            self.values[t].insert(0, f"%u_{t}")
         while self.left > 0:
             self._statement()
         for t in STORED:
@@ -103,7 +106,11 @@ class Writer:
     def _value(self, type_: str) -> str:
         """A value of a type: a recent one, a constant, or a conversion."""
         known = self.values[type_]
-        if known and self.random.random() < 0.85:
+        roll = self.random.random()
+        if known and roll < 0.15:
+            # The oldest value: a uniform one where there is one.
+            return known[0]
+        if known and roll < 0.85:
             return self.random.choice(known[-6:])
         return (
             self._constant(type_)

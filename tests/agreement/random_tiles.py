@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.agreement.random_kernels import Writer
+from tests.agreement.random_kernels import STORED, Writer
 
 LANES: Final = 64
 
@@ -20,7 +20,7 @@ kernel.def export("k") @k(%n: index) {
   %rounding = index.add %n, %less : index
   %groups = index.div %rounding, %lanes : index
   kernel.launch.config workgroups(%groups, %one, %one) workgroup_size(%lanes, %one, %one) : index
-} launch(%count: index, %in_i32: buffer, %in_f32: buffer, %out_i32: buffer, %out_i64: buffer, %out_f32: buffer, %out_f64: buffer) {
+} launch(%count: index, %u_i32: i32, %u_i64: i64, %u_f32: f32, %u_f64: f64, %in_i32: buffer, %in_f32: buffer, %out_i32: buffer, %out_i64: buffer, %out_f32: buffer, %out_f64: buffer) {
   %origin = index.constant 0 : offset
   %c0 = index.constant 0 : index
   %c1 = index.constant 1 : index
@@ -49,6 +49,8 @@ class TileWriter(Writer):
             self._emit(f"%v_{t} = buffer.view %in_{t}[%origin] : buffer -> view<[%count]x{t}>")
             self._emit(f"%x_{t} = view.load %v_{t}[%at] : view<[%count]x{t}> -> {t}")
             self.values[t].append(f"%x_{t}")
+        for t in STORED:
+            self.values[t].insert(0, f"%u_{t}")
         for t in ("i32", "i64", "f32", "f64"):
             size = LANES * (8 if t.endswith("64") else 4)
             self._emit(f"%bytes_{t} = index.constant {size} : offset")

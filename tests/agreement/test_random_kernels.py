@@ -24,6 +24,7 @@ COUNT: Final = 70
 SEEDS: Final = 30
 INTEGER_EDGES: Final = (0, 1, -1, 2**31 - 1, -(2**31), 2, 7, 255)
 FLOAT_EDGES: Final = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 3.4e38, -1.5)
+UNIFORM: Final = (-7, 123_456_789_012, -2.5, 0.1)
 DTYPES: Final = {"i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64}
 # device, target, and types that the target computes with.
 DEVICES: Final = (
@@ -62,7 +63,7 @@ def launched(device: OpenDevice, profile: Any, text: str, seed: int) -> list[NDA
     module = api.specialize(api.parse(text, "kernel.loom"), profile).module
     words, floats = inputs(seed)
     results = [np.zeros(COUNT, DTYPES[t]) for t in STORED]
-    device.launch(module, module.symbols()["k"], [COUNT], [COUNT, words, floats, *results])
+    device.launch(module, module.symbols()["k"], [COUNT], [COUNT, *UNIFORM, words, floats, *results])
     return results
 
 
