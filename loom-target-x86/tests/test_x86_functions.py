@@ -112,7 +112,15 @@ func.def public @f(%a: f64, %b: f64, %c: f32, %d: i64) -> (f64, f32, i64) {
     assert program.call("f", [3.0, 4.0, 0.5, -7]) == [28.0, 0.5, -7]
 
 
-VECTORS = (("vector<4xf32>", "f32", 4), ("vector<2xf64>", "f64", 2), ("vector<4xi32>", "i32", 4), ("vector<16xi8>", "i8", 16), ("vector<2xi64>", "i64", 2), ("vector<2xf32>", "f32", 2), ("vector<4xi16>", "i16", 4))
+VECTORS = (
+    ("vector<4xf32>", "f32", 4),
+    ("vector<2xf64>", "f64", 2),
+    ("vector<4xi32>", "i32", 4),
+    ("vector<16xi8>", "i8", 16),
+    ("vector<2xi64>", "i64", 2),
+    ("vector<2xf32>", "f32", 2),
+    ("vector<4xi16>", "i16", 4),
+)
 
 
 @pytest.mark.parametrize(("type_name", "element", "count"), VECTORS)
@@ -220,7 +228,14 @@ def test_c_calls_loom_and_loom_calls_c(
     (tmp_path / "loom.o").write_bytes(
         compile_object(LOOM_CALLEE, ["stats", "many", "uses_callback", "doubled"], selector)
     )
-    command = [tool(compiler), "-O2", "-o", str(tmp_path / "program"), str(tmp_path / "main.c"), str(tmp_path / "loom.o")]
+    command = [
+        tool(compiler),
+        "-O2",
+        "-o",
+        str(tmp_path / "program"),
+        str(tmp_path / "main.c"),
+        str(tmp_path / "loom.o"),
+    ]
     subprocess.run(command, check=True)
     output = subprocess.run([str(tmp_path / "program")], check=True, capture_output=True, text=True).stdout
     assert output.split() == ["47", "23.5", "-5", "1.5", "15", "33", "2", "4"]

@@ -16,7 +16,9 @@ from loom.evaluate.numeric import FORMATS
 all_runners = pytest.mark.parametrize("runner", RUNNERS, ids=RUNNER_IDS, indirect=True)
 
 
-def agree(runner: Runner, text: str, arguments: Sequence[Any], workload: Sequence[int] = (), name: str = "k") -> list[Any]:
+def agree(
+    runner: Runner, text: str, arguments: Sequence[Any], workload: Sequence[int] = (), name: str = "k"
+) -> list[Any]:
     """Launch on the reference evaluator and on the runner's device; returns the arguments afterwards."""
     module = api.load_bytes(text.encode(), "test.loom")
     kernel = module.symbols()[name]
@@ -266,7 +268,9 @@ STRIDED = """
 @pytest.mark.parametrize("strides", ["6, 2, 1", "1, 4, 12", "12, 4, 2", "%s, 2, 1", "1, %s, 12", "6, 2, %one_stride"])
 @all_runners
 def test_strided_layouts(runner: Runner, strides: str) -> None:
-    text = simple(STRIDED.format(strides=strides), "%src: buffer, %dst: buffer, %at: offset, %s: index, %one_stride: index")
+    text = simple(
+        STRIDED.format(strides=strides), "%src: buffer, %dst: buffer, %at: offset, %s: index, %one_stride: index"
+    )
     data = np.arange(100, dtype=np.int16)
     agree(runner, text, [data, np.zeros((8, 3, 2), np.int16), 6, 4 if strides.startswith("1") else 6, 1])
 
@@ -373,7 +377,15 @@ VECTORS = """
 
 @pytest.mark.parametrize(
     ("t", "kind", "init"),
-    [("f32", "addf", "1.5"), ("f64", "maxnumf", "-1.0"), ("i8", "addi", "3"), ("i16", "minui", "9"), ("i32", "maxsi", "-5"), ("i64", "xori", "1"), ("f32", "mulf", "1.0")],
+    [
+        ("f32", "addf", "1.5"),
+        ("f64", "maxnumf", "-1.0"),
+        ("i8", "addi", "3"),
+        ("i16", "minui", "9"),
+        ("i32", "maxsi", "-5"),
+        ("i64", "xori", "1"),
+        ("f32", "mulf", "1.0"),
+    ],
 )
 @all_runners
 def test_small_vectors_lane_by_lane(runner: Runner, t: str, kind: str, init: str) -> None:

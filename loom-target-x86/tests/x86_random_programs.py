@@ -72,7 +72,17 @@ class Body:
     # -- operations -------------------------------------------------------------------------------
 
     def operation(self, pool: Pool, indent: str) -> None:
-        makers = (self.integer, self.integer, self.floating, self.floating, self.compare, self.convert, self.address, self.choose, self.memory)
+        makers = (
+            self.integer,
+            self.integer,
+            self.floating,
+            self.floating,
+            self.compare,
+            self.convert,
+            self.address,
+            self.choose,
+            self.memory,
+        )
         self.random.choice(makers)(pool, indent)
 
     def integer(self, pool: Pool, indent: str) -> None:
@@ -81,18 +91,18 @@ class Body:
         a = self.pick(pool, t, indent)
         kind = random.randrange(6)
         if kind < 3:
-            op = random.choice("addi subi muli andi ori xori minsi maxsi minui maxui rotli rotri".split())
+            op = random.choice(["addi", "subi", "muli", "andi", "ori", "xori", "minsi", "maxsi", "minui", "maxui", "rotli", "rotri"])
             self.emit(f"scalar.{op} {a}, {self.pick(pool, t, indent)} : {t}", pool, t, indent)
         elif kind == 3:
             op = random.choice(("shli", "shrsi", "shrui"))
             self.emit(f"scalar.{op} {a}, {self.small(pool, t, indent, BITS[t] - 1)} : {t}", pool, t, indent)
         elif kind == 4:
-            op = random.choice("divsi divui remsi remui ceildivsi ceildivui floordivsi".split())
+            op = random.choice(["divsi", "divui", "remsi", "remui", "ceildivsi", "ceildivui", "floordivsi"])
             one = self.emit(f"scalar.constant 1 : {t}", pool, t, indent)
             divisor = self.emit(f"scalar.ori {self.small(pool, t, indent, 63)}, {one} : {t}", pool, t, indent)
             self.emit(f"scalar.{op} {a}, {divisor} : {t}", pool, t, indent)
         else:
-            op = random.choice("negi absi signi ctlzi cttzi ctpopi".split())
+            op = random.choice(["negi", "absi", "signi", "ctlzi", "cttzi", "ctpopi"])
             self.emit(f"scalar.{op} {a} : {t}", pool, t, indent)
 
     def floating(self, pool: Pool, indent: str) -> None:
@@ -101,15 +111,17 @@ class Body:
         a, b, c = (self.pick(pool, t, indent) for _ in range(3))
         kind = random.randrange(5)
         if kind < 2:
-            op = random.choice("addf subf mulf divf minimumf maximumf minnumf maxnumf".split())
+            op = random.choice(["addf", "subf", "mulf", "divf", "minimumf", "maximumf", "minnumf", "maxnumf"])
             self.emit(f"scalar.{op} {a}, {b} : {t}", pool, t, indent)
         elif kind == 2:
             self.emit(f"scalar.fmaf {a}, {b}, {c} : {t}", pool, t, indent)
         elif kind == 3:
-            op = random.choice("negf absf sqrtf ceilf floorf truncf roundf roundevenf".split())
+            op = random.choice(["negf", "absf", "sqrtf", "ceilf", "floorf", "truncf", "roundf", "roundevenf"])
             self.emit(f"scalar.{op} {a} : {t}", pool, t, indent)
         else:
-            self.emit(f"scalar.clampf<{random.choice(('ordered', 'number', 'ieee'))}> {a}, {b}, {c} : {t}", pool, t, indent)
+            self.emit(
+                f"scalar.clampf<{random.choice(('ordered', 'number', 'ieee'))}> {a}, {b}, {c} : {t}", pool, t, indent
+            )
 
     def compare(self, pool: Pool, indent: str) -> None:
         random = self.random
@@ -139,7 +151,9 @@ class Body:
             a, b = random.choice(FLOATS), random.choice(INTEGERS)
             low = self.emit(f"scalar.constant 0.0 : {a}", pool, a, indent)
             high = self.emit(f"scalar.constant 100.5 : {a}", pool, a, indent)
-            value = self.emit(f"scalar.clampf<number> {self.pick(pool, a, indent)}, {low}, {high} : {a}", pool, a, indent)
+            value = self.emit(
+                f"scalar.clampf<number> {self.pick(pool, a, indent)}, {low}, {high} : {a}", pool, a, indent
+            )
             self.emit(f"scalar.{random.choice(('fptosi', 'fptoui'))} {value} : {a} to {b}", pool, b, indent)
         elif random.random() < 0.5:
             self.emit(f"scalar.extf {self.pick(pool, 'f32', indent)} : f32 to f64", pool, "f64", indent)
@@ -166,7 +180,12 @@ class Body:
             return
         selector = self.place(pool, indent)
         c = self.pick(pool, t, indent)
-        self.emit(f"scf.lookup {selector} {{\n{indent}  1 = ({a}),\n{indent}  5 = ({b})\n{indent}}} default({c}) : {t}", pool, t, indent)
+        self.emit(
+            f"scf.lookup {selector} {{\n{indent}  1 = ({a}),\n{indent}  5 = ({b})\n{indent}}} default({c}) : {t}",
+            pool,
+            t,
+            indent,
+        )
 
     def memory(self, pool: Pool, indent: str) -> None:
         t = self.random.choice(("i8", "i32", "i64", "f32", "f64"))
@@ -321,7 +340,10 @@ def random_kernel(random: Random, sizes: tuple[int, int, int]) -> str:
     pool, parameters = _start()
     body = Body(random, 3)
     axes = "xyz"
-    setup = [f"  %id_{x} = kernel.workitem.id<{x}> : index\n  %group_{x} = kernel.workgroup.id<{x}> : index\n  %at_{x} = kernel.workitem.dispatch.id<{x}> : index" for x in axes]
+    setup = [
+        f"  %id_{x} = kernel.workitem.id<{x}> : index\n  %group_{x} = kernel.workgroup.id<{x}> : index\n  %at_{x} = kernel.workitem.dispatch.id<{x}> : index"
+        for x in axes
+    ]
     pool["index"] += [f"%{kind}_{x}" for kind in ("id", "group") for x in axes]
     # Private arrays stand in for the function's: items must not race.
     setup.append("  %origin = index.constant 0 : offset")
@@ -344,7 +366,7 @@ def random_kernel(random: Random, sizes: tuple[int, int, int]) -> str:
     config = "\n".join(f"  %s{x} = index.constant {size} : index" for x, size in zip(axes, sizes, strict=True))
     lines = "\n".join([*setup, *body.lines, *stores])
     return (
-        f"kernel.def export(\"k\") @k() {{\n  %two = index.constant 2 : index\n{config}\n"
+        f'kernel.def export("k") @k() {{\n  %two = index.constant 2 : index\n{config}\n'
         "  kernel.launch.config workgroups(%two, %two, %two) workgroup_size(%sx, %sy, %sz) : index\n"
         f"}} launch({head}) {{\n{lines}\n  kernel.return\n}}\n"
     )

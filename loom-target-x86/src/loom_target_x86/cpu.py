@@ -21,6 +21,6 @@ AVX2_FEATURES = frozenset({"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "popcnt
 def best_selector() -> str:
     """The most capable profile that this processor runs; the SSE one where that cannot be told."""
     try:
-        return "avx2" if AVX2_FEATURES <= read_features() else "simd128"
+        return "avx2" if read_features() >= AVX2_FEATURES else "simd128"
     except OSError:
         return "simd128"
