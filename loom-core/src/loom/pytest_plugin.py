@@ -173,7 +173,7 @@ class LoomFile(pytest.File):
         if self._execution is None:
             device, target = self.config.stash[_DEVICE]
             handle = self._resources.enter_context(opened(device, target))
-            self._execution = Execution(plan.module, handle, device.name, load_plugins())
+            self._execution = Execution(plan.module, handle, device.name, load_plugins(), target)
             self._resources.callback(self._execution.close)
         return self._execution
 

@@ -12,7 +12,8 @@ from loom.check.host_tensor import HostTensor
 from loom.check.values import Environment, format_of, value_id
 from loom.ir.core import Module, Op
 from loom.plugins.manager import Registries
-from loom.plugins.records import OpenDevice
+from loom.plugins.records import OpenDevice, TargetProfile
+from loom.specialize.targets import check_authored_target
 
 
 @define(eq=False)
@@ -27,6 +28,7 @@ class Execution:
     device: OpenDevice
     device_name: str
     registries: Registries
+    target: TargetProfile | None = None
     symbols: dict[str, Op] = field(init=False)
     _host: OpenDevice | None = field(init=False, default=None)
 
@@ -41,6 +43,13 @@ class Execution:
             self._host = self.registries.devices["reference"].open(None)
         return self._host, "reference"
 
+    def callee(self, name: str) -> Op:
+        """What a case launches or calls. Raises `LoomError` when it is authored for another target."""
+        found = self.symbols[name]
+        if self.target is not None:
+            check_authored_target(found, self.symbols, self.target)
+        return found
+
     def close(self) -> None:
         """Close what the execution opened itself."""
         if self._host is not None:
@@ -49,14 +58,14 @@ class Execution:
 
 
 def _launch(op: Any, values: Environment, execution: Execution) -> None:
-    kernel = execution.symbols[op.callee]
+    kernel = execution.callee(op.callee)
     workload = [int(values.scalar(value)) for value in op.workload]
     execution.device.launch(execution.module, kernel, workload, [values.argument(value) for value in op.args])
 
 
 def _call(op: Any, values: Environment, execution: Execution) -> None:
     device, _ = execution.function_device()
-    function = execution.symbols[op.callee]
+    function = execution.callee(op.callee)
     returned = device.call(execution.module, function, [values.argument(value) for value in op.args])
     _check_count(len(returned), op)
     for result, value in zip(op.results, returned, strict=True):

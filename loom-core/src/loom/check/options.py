@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
+
+if TYPE_CHECKING:
+    from loom.plugins.records import TargetProfile
 
 DEFAULT_SAMPLE_CAP: Final = 4096
 """Samples of one case that are run unless the caller asks for another number."""
@@ -17,7 +20,7 @@ class CheckOptions:
 
     `cases` are symbol names without the sigil, empty for all. `sample` is the ordinal of the only sample to
     run of each case. Without an `output_directory` nothing is written. `device_name` names the device in
-    the report.
+    the report. `target` is what the module was specialized for, if for anything.
     """
 
     cases: tuple[str, ...] = ()
@@ -25,3 +28,4 @@ class CheckOptions:
     max_samples_per_case: int = DEFAULT_SAMPLE_CAP
     output_directory: Path | None = None
     device_name: str = "device"
+    target: TargetProfile | None = None

@@ -53,7 +53,7 @@ def run_plan(
     plan: CheckPlan, device: OpenDevice, options: CheckOptions, registries: Registries, progress: Progress
 ) -> TestReport:
     """Run the planned cases in order and report on them."""
-    execution = Execution(plan.module, device, options.device_name, registries)
+    execution = Execution(plan.module, device, options.device_name, registries, options.target)
     outcomes = []
     try:
         for case in plan.cases:

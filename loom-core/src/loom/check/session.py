@@ -84,6 +84,7 @@ def run_on_device(
         max_samples_per_case=max_samples_per_case,
         output_directory=Path(output_directory) if output_directory is not None else None,
         device_name=device,
+        target=profile,
     )
     with opened(chosen, profile) as handle:
         return run_checks(module, handle, options, progress=progress)

@@ -12,7 +12,7 @@ from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
 from loom.specialize.select import Selection, bind, require_provider_holds, select
-from loom.specialize.targets import accepts_record, check_authored_target
+from loom.specialize.targets import accepts_record, check_authored_target, is_foreign
 from loom.transforms.canonicalize import canonicalize
 from loom.transforms.dce import eliminate_dead_symbols, is_root
 from loom.transforms.exits import nest_exits
@@ -36,12 +36,15 @@ class Specialization:
     loops: list[PolicyDetail] = attrs.field(factory=list)
 
 
-def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str] = ()) -> Specialization:
+def specialize(
+    module: Module, target: TargetProfile | None, roots: Sequence[str] = (), *, leave_foreign: bool = False
+) -> Specialization:
     """Specialize every function and kernel of a linked module for a target.
 
     Applications are bound with the facts of the enclosing function version and inlined; calls are inlined unless
     ``noinline``; constants fold; unreachable symbols go. ``roots`` names symbols to keep besides exported ones.
-    The input module is left alone. Raises :class:`~loom.ir.diagnostics.LoomError`.
+    The input module is left alone. With ``leave_foreign`` code authored for another target stays as it is, for those
+    who may never run it; otherwise it is an error. Raises :class:`~loom.ir.diagnostics.LoomError`.
     """
     result = Specialization(module.clone())
     work = result.module
@@ -53,7 +56,7 @@ def specialize(module: Module, target: TargetProfile | None, roots: Sequence[str
     symbols = work.symbols()
     with deep_recursion():
         for op in list(work.body):
-            if op.name in CODE:
+            if op.name in CODE and not (leave_foreign and is_foreign(op, symbols, target)):
                 result.loops += _specialize_function(op, symbols, target, result.selections)
     eliminate_dead_symbols(work, kept)
     return result

@@ -26,14 +26,17 @@ def accepts_record(target: TargetProfile | None, record: Any) -> bool | None:
     return target.accepts(profile)
 
 
+def is_foreign(function: Any, symbols: dict[str, Op], target: TargetProfile | None) -> bool:
+    """Whether a function is authored for a target that the selected one does not satisfy."""
+    name = function.attribute("target") if "target" in function.spec.attribute_index else None
+    return isinstance(name, str) and accepts_record(target, symbols.get(name)) is False
+
+
 def check_authored_target(function: Any, symbols: dict[str, Op], target: TargetProfile) -> None:
     """A function with an authored target must be usable on the selected one."""
-    name = function.attribute("target") if "target" in function.spec.attribute_index else None
-    if not isinstance(name, str):
-        return
-    record = symbols.get(name)
-    if accepts_record(target, record) is False:
-        assert record is not None
+    if is_foreign(function, symbols, target):
+        name = function.attribute("target")
+        record = symbols[name]
         raise fail(
             "TARGET/052",
             f"'@{function.callee}' is authored for '@{name}', which {target.name} does not satisfy",

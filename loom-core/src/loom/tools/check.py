@@ -116,6 +116,7 @@ def _run_checks(args: argparse.Namespace) -> int:
         max_samples_per_case=args.max_samples_per_case or DEFAULT_SAMPLE_CAP,
         output_directory=Path(args.file_output_dir) if args.file_output_dir is not None else None,
         device_name=device.name,
+        target=target,
     )
     registries = load_plugins()
     plan = plan_checks(module, options, registries)
