@@ -203,6 +203,51 @@ func.def public @f(%data: view<[%rows]x[%cols]xi32>, %rows: index, %cols: index,
     assert low.count("imul") == 2
 
 
+GUARDED = """
+func.def public @guarded(%n: index, %a: i64, %b: i64) -> (i64) {
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %none = scalar.constant 0 : i64
+  %safe = scalar.cmpi ne, %b, %none : i64
+  %r = scf.for %i = [%zero to %n step %one](%s = %none : i64) -> (i64) {
+    %q = scf.if %safe -> (i64) {
+      %d = scalar.divsi %a, %b : i64
+      scf.yield %d : i64
+    } else {
+      scf.yield %a : i64
+    }
+    %t = scalar.addi %s, %q : i64
+    scf.yield %t : i64
+  }
+  func.return %r : i64
+}
+
+func.def public @invariant(%n: index, %a: i64, %b: i64) -> (i64) {
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %none = scalar.constant 0 : i64
+  %r = scf.for %i = [%zero to %n step %one](%s = %none : i64) -> (i64) {
+    %d = scalar.divsi %a, %b : i64
+    %t = scalar.addi %s, %d : i64
+    scf.yield %t : i64
+  }
+  func.return %r : i64
+}
+"""
+
+
+@all_runners
+def test_divisions_leave_loops_only_where_they_would_run(runner: Runner) -> None:
+    """A trap must not happen earlier than in the source, let alone where the source has none."""
+    program = runner.compile(GUARDED, ["guarded", "invariant"])
+    assert program.call("guarded", [3, 7, 0]) == [21]
+    assert program.call("guarded", [3, 7, 2]) == [9]
+    assert program.call("invariant", [0, 7, 0]) == [0]
+    assert program.call("invariant", [4, 7, 2]) == [12]
+    loop = low_text(GUARDED, "invariant", runner.selector).split("\n^_bb2(")[1].split("\n^_bb3")[0]
+    assert "idiv" not in loop
+
+
 def test_unused_code_is_dropped() -> None:
     """Constants become immediates and folded index arithmetic leaves nothing behind."""
     text = """

@@ -89,16 +89,28 @@ func.def public noinline @ackermann(%m: i64, %n: i64) -> (i64) {
     assert program.call("ackermann", [3, 3]) == [61]
 
 
+def busy_square() -> str:
+    """`@square` computes x * x by way of sums that need nearly every vector register."""
+    lines = ["  %one = scalar.constant 1.0 : f64", "  %p0 = scalar.addf %x, %one : f64"]
+    lines += [f"  %p{i} = scalar.addf %p{i - 1}, %one : f64" for i in range(1, 14)]
+    lines.append("  scf.schedule.fence")
+    lines.append("  %q13 = scalar.subf %p13, %p12 : f64")
+    # Neighbours differ by one, so the product of the differences is one.
+    for i in reversed(range(1, 13)):
+        lines.append(f"  %d{i} = scalar.subf %p{i}, %p{i - 1} : f64")
+        lines.append(f"  %q{i} = scalar.mulf %q{i + 1}, %d{i} : f64")
+    lines.append("  %y = scalar.mulf %x, %q1 : f64")
+    lines.append("  %r = scalar.mulf %y, %x : f64")
+    body = "\n".join(lines)
+    return f"func.def noinline @square(%x: f64) -> (f64) {{\n{body}\n  func.return %r : f64\n}}\n"
+
+
 @pytest.mark.parametrize("runner", RUNNERS, ids=RUNNER_IDS, indirect=True)
-def test_floats_and_vectors_survive_calls(runner: Runner) -> None:
+def test_floats_survive_calls(runner: Runner) -> None:
     """A call gives up every vector register, so what is needed afterwards must have been saved."""
     program = runner.compile(
-        """
-func.def noinline @square(%x: f64) -> (f64) {
-  %r = scalar.mulf %x, %x : f64
-  func.return %r : f64
-}
-
+        busy_square()
+        + """
 func.def public @f(%a: f64, %b: f64, %c: f32, %d: i64) -> (f64, f32, i64) {
   %p = func.call noinline @square(%a) : (f64) -> (f64)
   %q = func.call noinline @square(%b) : (f64) -> (f64)
