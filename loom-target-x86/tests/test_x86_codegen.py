@@ -489,6 +489,30 @@ def test_authored_order_is_kept(runner: Runner) -> None:
     assert orders[""] == ["mov"] * 3 + ["imul"] * 3
 
 
+@pytest.mark.parametrize("runner", RUNNERS[:1], ids=RUNNER_IDS[:1], indirect=True)
+def test_flags_are_not_trusted_across_instructions_that_change_them(runner: Runner) -> None:
+    """Where the author keeps arithmetic between a comparison and its branch, the outcome goes through a register."""
+    text = """
+low.func.def public schedule(locked) target<x86.avx2.core> abi_layout({signature = (i64, i64) -> (i64)}) @f(%a: reg<x86.gpr64>, %b: reg<x86.gpr64>) -> (reg<x86.gpr64>) asm {
+  %c = cmp.slt.gpr64 %a, %b
+  %d = sub.gpr64 %b, %a
+  %e = select.gpr64 %c, %d, %a
+  %g = cmp.eq.imm.gpr64 %a, 5
+  %h = add.imm.gpr64 %e, 100
+  low.cond_br %g, ^five, ^other : reg<x86.gpr32>
+^five:
+  return %e
+^other:
+  return %h
+}
+"""
+    program = runner.compile(text, ["f"])
+    assert program.call("f", [2, 9]) == [107]
+    assert program.call("f", [9, 2]) == [109]
+    assert program.call("f", [5, 7]) == [2]
+    assert program.call("f", [5, 1]) == [5]
+
+
 def test_reports_count_what_was_emitted() -> None:
     module = api.load_bytes((SAXPY + CLAMP).encode(), "test.loom")
     compilation = api.compile(module, [], "x86:avx2")
