@@ -344,7 +344,8 @@ def test_more_values_than_registers(runner: Runner, type_name: str, op: str, cou
     first = values[0] - values[::-1].sum() if count else 0
     second = values[0] - first - values[1:].sum()
     compilation = api.compile(module, ["f"], f"x86:{runner.selector}", options={"check": True})
-    (entry,) = compilation.result.report["entries"]  # type: ignore[misc]
+    report: Any = compilation.result.report
+    (entry,) = report["entries"]
     assert (entry["allocation"]["spill_count"] > 0) == (count > 14)
     assert runner.load(compilation.result.primary.data).call("f", [values]) == [first, second]
 

@@ -178,7 +178,8 @@ def test_integer_operations_with_a_constant(runner: Runner, type_name: str) -> N
     """Constants become immediates, shifts and other special forms; on either side."""
     format = FORMATS[type_name]
     constants = [0, 1] if type_name == "i1" else [0, 1, 3, 4, -1, format.maximum, format.minimum]
-    text, checks = "", []
+    text = ""
+    checks: list[tuple[str, Case, int, bool]] = []
     for (
         op
     ) in ["addi", "subi", "muli", "divsi", "remsi", "divui", "remui", "floordivsi", "minsi", "maxui", "andi", "ori", "xori", "shli", "shrsi", "shrui", "rotli"]:

@@ -16,13 +16,14 @@ from loom.low.check_schedule import check_schedule
 from loom.low.convert import to_machine
 from loom.low.liveness import pressure
 from loom.low.lower_ssa import FinalBlock
-from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, ScheduleMode, Swap, VReg
+from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, Swap, VReg
 from loom.low.schedule import ScheduleModel, schedule
 from loom_target_x86.abi import CallLayout
 from loom_target_x86.assembler import Assembler, opposite
 from loom_target_x86.calls import CALLER_SAVED, STRUCT_MARK, CallingConvention, Frame
 from loom_target_x86.descriptors import descriptor_set, leaf_set
 from loom_target_x86.encode import Encoding
+from loom_target_x86.flags import condition_of, sets_flags, sink_comparisons, takes_flags, use_counts
 from loom_target_x86.legalize import CALL, legalize
 from loom_target_x86.registers import CALLEE_SAVED, GPR64_NAMES, GPR_BANK, STACK_POINTER, WIDTH_OF_CLASS
 from loom_target_x86.select.kernel import LIVE_INS
@@ -147,82 +148,6 @@ def _is_call(instruction: Instruction) -> bool:
     return instruction.descriptor is not None and instruction.descriptor.key == CALL
 
 
-# -- comparisons next to their users --------------------------------------------------------------
-
-
-def sink_comparisons(function: Function) -> None:
-    """Move each comparison whose only user is a branch or selection of its block directly before that user.
-
-    There the user can take the flags, and no register needs to hold the outcome. Blocks with packets that use bare
-    flags, and code whose order the author controls, stay as they are.
-    """
-    if function.schedule_mode is ScheduleMode.LOCKED:
-        return
-    uses = _use_counts(function)
-    for block in function.blocks:
-        if any(_keeps_order(instruction) for instruction in block.instructions):
-            continue
-        maker = {
-            instruction.results[0]: instruction
-            for instruction in block.instructions
-            if _sets_flags(instruction) and uses.get(instruction.results[0]) == 1
-        }
-        if not maker:
-            continue
-        users = {
-            instruction: maker[value]
-            for instruction in block.instructions
-            if (value := _condition_of(instruction)) is not None and value in maker
-        }
-        moving = set(users.values())
-        code: list[Instruction] = []
-        for instruction in block.instructions:
-            if instruction in moving:
-                continue
-            if instruction in users:
-                code.append(users[instruction])
-            code.append(instruction)
-        block.instructions = code
-
-
-def _keeps_order(instruction: Instruction) -> bool:
-    if instruction.kind is Kind.FENCE or instruction.scope_events:
-        return True
-    descriptor = instruction.descriptor
-    return descriptor is not None and bool(descriptor.effects.implicit_reads)
-
-
-def _sets_flags(instruction: Instruction) -> bool:
-    descriptor = instruction.descriptor
-    if descriptor is None or instruction.lock or len(instruction.results) != 1:
-        return False
-    return isinstance(descriptor.encoding, Encoding) and descriptor.encoding.flags is not None
-
-
-def _takes_flags(instruction: Instruction) -> bool:
-    descriptor = instruction.descriptor
-    return descriptor is not None and isinstance(descriptor.encoding, Encoding) and bool(descriptor.encoding.on_flags)
-
-
-def _condition_of(instruction: Instruction) -> VReg | None:
-    """The 0 or 1 that an instruction decides on."""
-    if instruction.kind is Kind.COND_BRANCH or (_takes_flags(instruction) and not instruction.lock):
-        return instruction.operands[0]
-    return None
-
-
-def _use_counts(function: Function) -> dict[VReg, int]:
-    counts: dict[VReg, int] = {}
-    for block in function.blocks:
-        for instruction in block.instructions:
-            for value in instruction.operands:
-                counts[value] = counts.get(value, 0) + 1
-            for edge in instruction.successors:
-                for value in edge.args:
-                    counts[value] = counts.get(value, 0) + 1
-    return counts
-
-
 # -- emission -------------------------------------------------------------------------------------
 
 
@@ -242,7 +167,7 @@ class _Emitter:
         self._set = compiled.function.descriptor_set
         self._table = self._set.by_mnemonic
         self._vex = "vaddss.xmm" in self._table
-        self._uses = _use_counts(allocation.function)
+        self._uses = use_counts(allocation.function)
         self._fused = self._find_fused()
         self._flag_values = {comparison.results[0] for comparison in self._fused}
         self._targets = self._thread()
@@ -390,10 +315,10 @@ class _Emitter:
             for item in block.items:
                 if not isinstance(item, Instruction):
                     continue
-                if last is not None and _condition_of(item) is last.results[0] and self._can_fuse(last, item):
+                if last is not None and condition_of(item) is last.results[0] and self._can_fuse(last, item):
                     fused.add(last)
                 if item.descriptor is not None:
-                    if _sets_flags(item) and self._uses.get(item.results[0]) == 1:
+                    if sets_flags(item) and self._uses.get(item.results[0]) == 1:
                         last = item
                     elif "flags" in item.descriptor.effects.implicit_writes:
                         last = None
@@ -431,7 +356,7 @@ class _Emitter:
         operands = [self._assign[value] for value in item.operands]
         if item in self._fused:
             return asm.emit_flags(descriptor, operands, item.immediates)
-        if flags is not None and _takes_flags(item) and item.operands[0] in self._flag_values:
+        if flags is not None and takes_flags(item) and item.operands[0] in self._flag_values:
             asm.emit_on_flags(descriptor, results, operands, flags)
             return None
         asm.emit(descriptor, results, operands, self._immediates(item))
