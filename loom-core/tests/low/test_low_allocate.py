@@ -503,3 +503,18 @@ def test_checker_rejects_spoiled_code(change: str) -> None:
     build, final = spoiled(change)
     with pytest.raises(AllocationCheckError):
         check_allocation(build.function, final)
+
+
+def test_an_endless_contest_names_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many attempts are an error about a value, as any other lack of registers is."""
+    monkeypatch.setattr("loom.low.allocate._MAX_ROUNDS", 1)
+    build = Builder()
+    a, b = build.live_in(0), build.live_in(1)
+    values = [build.op("mul", a, b) for _ in range(80)]
+    total = a
+    for value in values:
+        total = build.op("mul", total, value)
+    build.ret(total)
+    with pytest.raises(AllocationError, match="still contested after 1 attempts") as caught:
+        allocate(build.function)
+    assert caught.value.reg_class == I32

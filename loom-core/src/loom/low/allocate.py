@@ -130,6 +130,8 @@ class _Allocator:
         self._params = {param for block in function.blocks[1:] for param in block.params}
         self._depth = loop_depths(function)
         self._again = rematerializable(function)
+        self._contested: tuple[VReg, int]
+        """what the last attempt had no register for, and at which point"""
 
     def run(self) -> Allocation:
         copy_live_tied_operands(self._function, Liveness(self._function))
@@ -138,13 +140,16 @@ class _Allocator:
             try:
                 result = self._round(liveness, number)
             except NoScratch as error:
+                self._contested = next(iter(liveness.order)), 0
                 self._reserve_scratch(error, liveness)
                 continue
             except AllocationError as error:
                 raise self._located(error, liveness) from None
             if result is not None:
                 return result
-        raise AssertionError("register allocation does not converge")
+        value, point = self._contested
+        why = f"still contested after {_MAX_ROUNDS} attempts"
+        raise self._located(AllocationError(value.reg_class, value, point, why), Liveness(self._function))
 
     def _round(self, liveness: Liveness, number: int) -> Allocation | None:
         """One attempt; None when the function was changed and another is needed."""
@@ -154,6 +159,7 @@ class _Allocator:
         if bundles.conflicts:
             for block, instruction, operand in bundles.conflicts:
                 position = block.instructions.index(instruction)
+                self._contested = instruction.operands[operand], liveness.start[block] * 2
                 block.instructions.insert(position, insert_copy(function, instruction, operand))
             return None
         by_bank: dict[str, list[Bundle]] = {}
@@ -169,6 +175,8 @@ class _Allocator:
             scan.run(members, wide_first=number >= _PATIENCE)
             evicted += scan.evicted
         if evicted:
+            bundle, pieces = evicted[0]
+            self._contested = bundle.members[0][0], pieces[0][0]
             self._make_progress(evicted, liveness)
             return None
         assign = {value: bundle.base + offset for value, (bundle, offset) in bundles.where.items()}
