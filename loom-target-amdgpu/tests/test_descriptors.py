@@ -80,7 +80,7 @@ def test_llvm_reads_every_descriptor(contract: str) -> None:
 def test_every_descriptor_has_a_row(contract: str) -> None:
     generation = CONTRACTS[contract]
     for descriptor in build(contract).by_key.values():
-        assert rows(descriptor.encoding, FAMILIES[generation], 64 if generation in "34" else 32)  # type: ignore[arg-type]
+        assert rows(descriptor.encoding, FAMILIES[generation], 64 if generation in "34" else 32)
 
 
 def test_generic_contracts_are_the_common_subset() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
 from amdgpu_agreement import TARGETS, agree, elementwise
 
-INTEGERS = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
-FLOATS = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+INTEGERS: dict[str, type[np.signedinteger[Any]]] = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
+FLOATS: dict[str, type[np.floating[Any]]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
-def edges(dtype: type) -> np.ndarray:
+def edges(dtype: type[np.signedinteger[Any]]) -> np.ndarray:
     """Zero, one, extremes, powers of two and their neighbours, and some noise."""
     info = np.iinfo(dtype)
     values = {0, 1, 2, 3, 5, 7, 10, 63, 64, 65, 100, info.max, info.max - 1, info.min, info.min + 1, -1, -2, -7, -10}
@@ -31,7 +33,7 @@ def pairs(values: np.ndarray, limit: int = 6000) -> tuple[np.ndarray, np.ndarray
     return a.copy(), b.copy()
 
 
-def float_edges(dtype: type) -> np.ndarray:
+def float_edges(dtype: type[np.floating[Any]]) -> np.ndarray:
     info = np.finfo(dtype)
     values = [0.0, 1.0, 0.5, 1.5, 2.0, 2.5, 3.0, 1 / 3, 10.0, 0.1, info.max, info.tiny, float(info.smallest_subnormal), info.eps,
               1 + info.eps, info.max / 2, info.tiny / 2, np.inf, np.nan]  # fmt: skip

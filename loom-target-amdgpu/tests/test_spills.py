@@ -60,7 +60,7 @@ def many_live_scalars(count: int) -> str:
 @pytest.mark.parametrize("target", TARGETS)
 def test_vector_registers_spill_to_scratch(target: str) -> None:
     text = many_live_vectors(300)
-    report = compile_text(text, target, schedule="source").report["kernels"]["k"]  # type: ignore[index]
+    report = compile_text(text, target, schedule="source").report["kernels"]["k"]
     assert report["spills"] > 0
     assert report["scratch_bytes"] > 0
     assert report["vgprs"] <= 256
@@ -71,7 +71,7 @@ def test_vector_registers_spill_to_scratch(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_scalar_registers_spill_to_lanes(target: str) -> None:
     text = many_live_scalars(140)
-    report = compile_text(text, target, schedule="source").report["kernels"]["k"]  # type: ignore[index]
+    report = compile_text(text, target, schedule="source").report["kernels"]["k"]
     assert report["spills"] > 0
     assert report["scratch_bytes"] == 0
     values = [int(v) for v in np.random.default_rng(3).integers(-(2**31), 2**31, 140)]
