@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -161,3 +162,13 @@ def test_every_tool_says_its_version(capsys: pytest.CaptureFixture[str]) -> None
             tool.main(["--version"])
         assert stopped.value.code == 0
         assert capsys.readouterr().out.split()[1][0].isdigit()
+
+
+def test_a_pipe_is_written_to_and_not_replaced(folder: Path) -> None:
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
+        assert link_tool.main(["good.loom", "--root=@f", "--to=text", f"--output={pipe}"]) == 0
+        assert reader.stdout is not None
+        assert reader.stdout.read().decode() == GOOD
+    assert pipe.is_fifo()

@@ -155,9 +155,10 @@ def _stage(path: Path, data: bytes) -> str:
     """Write data to a temporary sibling of ``path`` and return its name."""
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
-    if path.exists() and (not os.access(path, os.W_OK) or not path.stat().st_mode & 0o222):
+    for place in (path, path.parent):
         # Renaming would replace a write-protected file, and a superuser may write everything: respect the mode.
-        raise PermissionError(13, "Permission denied", str(path))
+        if place.exists() and (not os.access(place, os.W_OK) or not place.stat().st_mode & 0o222):
+            raise PermissionError(13, "Permission denied", str(path))
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     except OSError as error:
@@ -175,6 +176,11 @@ def _stage(path: Path, data: bytes) -> str:
     return temporary
 
 
+def _is_stream(path: Path) -> bool:
+    """Whether a path names a device, pipe or socket: something to write to, never to replace."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = None) -> None:
     """Write files so that all of them are complete or none is there: siblings are written, then renamed.
 
@@ -185,8 +191,12 @@ def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = No
     try:
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
+        streams = [(path, data) for path, data in files if _is_stream(path)]
         for path, data in files:
-            staged.append((_stage(path, data), path))
+            if not _is_stream(path):
+                staged.append((_stage(path, data), path))
+        for path, data in streams:
+            path.write_bytes(data)
         while staged:
             os.replace(*staged[0])
             staged.pop(0)
