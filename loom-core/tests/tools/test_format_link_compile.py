@@ -172,3 +172,23 @@ def test_a_pipe_is_written_to_and_not_replaced(folder: Path) -> None:
         assert reader.stdout is not None
         assert reader.stdout.read().decode() == GOOD
     assert pipe.is_fifo()
+
+
+def test_a_link_to_the_output_stays_a_link(folder: Path) -> None:
+    (folder / "place").mkdir()
+    (folder / "out.loom").symlink_to(folder / "place" / "real.loom")
+    for _ in range(2):
+        assert link_tool.main(["good.loom", "--root=@f", "--to=text", "--output=out.loom"]) == 0
+        assert (folder / "out.loom").is_symlink()
+        assert [p.name for p in (folder / "place").iterdir()] == ["real.loom"]
+        assert (folder / "place" / "real.loom").read_text() == GOOD
+
+
+def test_standard_output_by_name(folder: Path) -> None:
+    code = "import sys; from loom.tools.link import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "good.loom", "--root=@f", "--to=text", "--output=/dev/stdout"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == GOOD
+    with open(folder / "redirected", "w") as file:
+        subprocess.run(command, stdout=file, check=True)
+    assert (folder / "redirected").read_text() == GOOD
+    assert Path("/dev/stdout").is_symlink()

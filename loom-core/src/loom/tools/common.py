@@ -160,7 +160,8 @@ def _stage(path: Path, data: bytes) -> str:
         if place.exists() and (not os.access(place, os.W_OK) or not place.stat().st_mode & 0o222):
             raise PermissionError(13, "Permission denied", str(path))
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        place = path.resolve()
+        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
@@ -178,7 +179,8 @@ def _stage(path: Path, data: bytes) -> str:
 
 def _is_stream(path: Path) -> bool:
     """Whether a path names a device, pipe or socket: something to write to, never to replace."""
-    return path.exists() and not path.is_file() and not path.is_dir()
+    # `/dev/stdout` looks like a file when the output is redirected to one, but the stream is already open.
+    return path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir())
 
 
 def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = None) -> None:
@@ -194,7 +196,8 @@ def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = No
         streams = [(path, data) for path, data in files if _is_stream(path)]
         for path, data in files:
             if not _is_stream(path):
-                staged.append((_stage(path, data), path))
+                # A link to the output stays a link.
+                staged.append((_stage(path, data), path.resolve()))
         for path, data in streams:
             path.write_bytes(data)
         while staged:
