@@ -13,7 +13,7 @@ from loom.ir import types as t
 from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, ResultSpec, SymbolRef
 from loom.ir.core import Block, Module, Op, Region, Value
 from loom.ir.diagnostics import LoomError
-from loom.spec.kinds import DYNAMIC, AttributeKind, EnumArrayKind, EnumKind, FlagsKind
+from loom.spec.kinds import DYNAMIC, AttributeKind, EnumKind, FlagsKind
 from loom.spec.registry import all_ops
 from loom.text.parser import parse_module
 
@@ -223,8 +223,6 @@ class ModuleMaker:
             return self.pick([*kind.words, *([200] if kind.open else [])])
         if isinstance(kind, FlagsKind):
             return tuple(word for word in kind.words if self.random.random() < 0.5)
-        if isinstance(kind, EnumArrayKind):
-            return self.some(lambda: self.pick(kind.words))
         number: Any = self.pick([self.pick(_INTEGERS), self.pick(_FLOATS), True])
         makers: dict[str, Any] = {
             "int": lambda: self.pick(_INTEGERS),

@@ -241,12 +241,6 @@ class FunctionBuilder:
             "OpControlBarrier", self.scope(execution), self.scope(memory), self._barrier_semantics(storage)
         )
 
-    def memory_barrier(self, storage: MemorySemantics, memory: Scope) -> None:
-        """Order the accesses to `storage` of this invocation as seen by those in `memory`, waiting for
-        nobody.
-        """
-        self.effect("OpMemoryBarrier", self.scope(memory), self._barrier_semantics(storage))
-
     def _barrier_semantics(self, storage: MemorySemantics) -> Value:
         if not storage:
             return self.semantics(MemorySemantics.Relaxed)

@@ -231,18 +231,9 @@ class ModuleBuilder:
         words = tuple(literal_words(type_, bits))
         return self._constant(type_, words, "OpConstant", words)
 
-    def constant_composite(self, type_: Type, parts: Sequence[Value]) -> Value:
-        """A vector, array or struct of constants."""
-        ids = tuple(part.id for part in parts)
-        return self._constant(type_, ("composite", ids), "OpConstantComposite", ids)
-
     def null(self, type_: Type) -> Value:
         """The zero value of any type."""
         return self._constant(type_, "null", "OpConstantNull", ())
-
-    def undef(self, type_: Type) -> Value:
-        """A value of which nothing is known (Loom's poison)."""
-        return self._constant(type_, "undef", "OpUndef", ())
 
     def _constant(self, type_: Type, key: object, name: str, words: Iterable[int]) -> Value:
         known = self._constants.get((type_, key))

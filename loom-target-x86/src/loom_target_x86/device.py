@@ -5,6 +5,7 @@ Code is compiled when a kernel or function is first used and kept until another 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -36,7 +37,7 @@ class LoadedProgram(Protocol):
         """Run a kernel for every workgroup."""
 
 
-class X86Device:
+class X86Device(ABC):
     """Compiles kernels and functions for an x86 target and runs them; subclasses say where."""
 
     runs_functions: Final = True
@@ -108,9 +109,9 @@ class X86Device:
             self._programs[name] = self._load(made.data), symbol
         return self._programs[name]
 
+    @abstractmethod
     def _load(self, code: bytes) -> LoadedProgram:
         """Prepare an object for running."""
-        raise NotImplementedError
 
 
 def _value(data: object, type_: Any) -> Any:

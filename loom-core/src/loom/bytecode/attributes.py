@@ -310,7 +310,7 @@ def _read_flags(cursor: Cursor, kind: FlagsKind) -> object:
 
 
 _TEXT: Final = ("string", "symbol", "symbol_name", "key")
-_TEXTS: Final = ("symbol_array", "flags", "enum_array")
+_TEXTS: Final = ("symbol_array", "flags")
 
 WRITERS: Final[dict[str, Callable[[Sink, Any, Any], None]]] = {
     **{name: lambda sink, kind, value: sink.string(str(value)) for name in _TEXT},
@@ -338,7 +338,6 @@ READERS: Final[dict[str, Callable[[Cursor, Any], object]]] = {
     **{name: lambda cursor, kind: cursor.string() for name in _TEXT},
     "symbol_array": _read_all(Cursor.string),
     "flags": _read_flags,
-    "enum_array": lambda cursor, kind: tuple([_word(cursor, kind.words, kind.label) for _ in range(cursor.count())]),
     "int": lambda cursor, kind: _read_int(cursor),
     "float": lambda cursor, kind: _read_float(cursor),
     "bool": lambda cursor, kind: _read_bool(cursor),

@@ -8,6 +8,7 @@ varies fastest; a sample's ordinal therefore identifies its values, whatever sub
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import NoReturn
@@ -37,20 +38,20 @@ class RangePolicy(Enum):
 
 
 @frozen
-class Parameter:
+class Parameter(ABC):
     """One declared parameter: `count` values of `element`, reported and pinned under `key`."""
 
     key: str
     element: ScalarFormat
     count: int
 
+    @abstractmethod
     def value(self, ordinal: int) -> Value:
         """The value at an ordinal from 0 to `count - 1`; floats are `f64`, not yet rounded to `element`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ordinal_of(self, value: object) -> int | None:
         """The ordinal whose value is `value`, or None when the parameter never takes it."""
-        raise NotImplementedError
 
 
 @frozen

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from loom.editor.syntax import syntax_line
-from loom.spec.kinds import AttributeKind, EnumArrayKind, EnumKind, FlagsKind
+from loom.spec.kinds import AttributeKind, EnumKind, FlagsKind
 from loom.spec.model import AttributeDef, OperandDef, OpSpec, RegionDef, ResultDef
 
 # What a trait promises or demands (language reference, part 1, section 5.1, for those of the language itself).
@@ -172,15 +172,13 @@ def _attribute_row(attribute: AttributeDef) -> str:
 
 
 def _kind_text(kind: AttributeKind) -> str:
-    if isinstance(kind, EnumKind | FlagsKind | EnumArrayKind):
+    if isinstance(kind, EnumKind | FlagsKind):
         words = ", ".join(f"`{word}`" for word in kind.words)
         if isinstance(kind, FlagsKind):
             everything = f"; `{kind.all_word}` for all" if kind.all_word is not None else ""
             # One flag needs no separator.
             joint = ", joined by `|`" if len(kind.words) > 1 else ""
             return f"{kind.label}{joint}: {words}{everything}"
-        if isinstance(kind, EnumArrayKind):
-            return f"list of {kind.label}: {words}"
         return f"{kind.label}: {words}" + ("; `<N>` for another number" if kind.open else "")
     return _KINDS[kind.name]
 

@@ -11,7 +11,7 @@ import attrs
 from loom.editor.syntax import syntax_words
 from loom.ir.attributes import OLD_PREDICATES, PREDICATES
 from loom.ir.types import BUFFER, ENCODING_ROLES, SCALARS, SHAPED_KINDS, STORAGE_SPACES
-from loom.spec.kinds import EnumArrayKind, EnumKind, FlagsKind
+from loom.spec.kinds import EnumKind, FlagsKind
 from loom.spec.model import OpSpec
 from loom.spec.registry import CORE_DIALECTS, all_ops, known_names, load_dialect, lookup
 
@@ -58,7 +58,7 @@ def _collect(specs: Iterable[OpSpec]) -> Vocabulary:
         words |= syntax_words(spec)
         for attribute in spec.attributes:
             kind = attribute.kind
-            if isinstance(kind, EnumKind | FlagsKind | EnumArrayKind):
+            if isinstance(kind, EnumKind | FlagsKind):
                 words.update(kind.words)
             if isinstance(kind, FlagsKind) and kind.all_word is not None:
                 words.add(kind.all_word)

@@ -313,14 +313,6 @@ class Op:
             block.first = self
         anchor.prev = self
 
-    def insert_after(self, anchor: Op) -> None:
-        """Put the detached operation behind ``anchor``."""
-        if anchor.next is not None:
-            self.insert_before(anchor.next)
-        else:
-            assert anchor.parent is not None
-            anchor.parent.append(self)
-
     def replace_with(self, values: Sequence[Value]) -> None:
         """Replace all results by ``values`` and erase the operation."""
         for result, value in zip(self.results, values, strict=True):

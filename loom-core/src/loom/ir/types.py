@@ -176,10 +176,6 @@ class ShapedType(Type):
         encoding = mapping.get(self.encoding, self.encoding) if hasattr(self.encoding, "owner") else self.encoding  # type: ignore[arg-type]
         return ShapedType.get(self.kind, dims, self.element, encoding, self.align)
 
-    def with_dims(self, dims: tuple[int | Value, ...]) -> ShapedType:
-        """Return the same type with other extents."""
-        return ShapedType.get(self.kind, dims, self.element, self.encoding, self.align)
-
     def spell(self, namer: Namer) -> str:
         return self._spell(namer) if self.dynamic else self.text
 

@@ -9,10 +9,38 @@ the end of the number, except one tied to such a result. Segments are half-open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from loom.low.cfg import reverse_postorder
 from loom.low.machine import Block, Function, Instruction, Kind, VReg
 
 Segment = tuple[int, int]
+
+
+def backward_flow(
+    function: Function, upward: Mapping[Block, int], local: Mapping[Block, int]
+) -> tuple[dict[Block, int], dict[Block, int]]:
+    """What is live at the start and at the end of each block, as bit masks.
+
+    ``upward`` are the bits that a block needs from outside, ``local`` those that it defines for others.
+    """
+    live_in = dict(upward)
+    live_out = dict.fromkeys(function.blocks, 0)
+    changed = True
+    while changed:
+        changed = False
+        for block in reversed(function.blocks):
+            out = 0
+            for edge in block.edges:
+                out |= live_in[edge.block]
+            if out == live_out[block]:
+                continue
+            live_out[block] = out
+            new = upward[block] | (out & ~local[block])
+            if new != live_in[block]:
+                live_in[block] = new
+                changed = True
+    return live_in, live_out
 
 
 class Liveness:
@@ -93,21 +121,7 @@ class Liveness:
         local = dict.fromkeys(function.blocks, 0)
         for value, bit in index.items():
             local[home[value]] |= 1 << bit
-        live_in = dict(upward)
-        live_out = dict.fromkeys(function.blocks, 0)
-        changed = True
-        while changed:
-            changed = False
-            for block in reversed(function.blocks):
-                out = 0
-                for edge in block.edges:
-                    out |= live_in[edge.block]
-                if out != live_out[block]:
-                    live_out[block] = out
-                    new = upward[block] | (out & ~local[block])
-                    if new != live_in[block]:
-                        live_in[block] = new
-                        changed = True
+        live_in, live_out = backward_flow(function, upward, local)
         entry = function.blocks[0]
         if live_in[entry]:
             value = self._values(live_in[entry])[0]

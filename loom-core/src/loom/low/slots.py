@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from loom.low.linear_scan import UnitTable
+from loom.low.liveness import backward_flow
 from loom.low.machine import Block, Function, Instruction, Kind
 
 
@@ -75,18 +76,7 @@ def _slot_segments(function: Function, count: int) -> list[list[tuple[int, int]]
             if target >= 0:
                 writes |= 1 << target
         upward[block], written[block] = reads, writes
-    live_in = dict(upward)
-    live_out = dict.fromkeys(function.blocks, 0)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(function.blocks):
-            out = 0
-            for edge in block.edges:
-                out |= live_in[edge.block]
-            if out != live_out[block]:
-                live_out[block], changed = out, True
-            live_in[block] = upward[block] | (out & ~written[block])
+    _, live_out = backward_flow(function, upward, written)
     segments: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     number = sum(len(block.instructions) + 1 for block in function.blocks)
     for block in reversed(function.blocks):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -193,11 +192,3 @@ class PluginInfo:
     version: str
     module: str
     registered: Mapping[str, tuple[str, ...]]
-
-
-@attrs.frozen
-class ArtifactFile:
-    """An artifact on disk."""
-
-    path: Path
-    role: str

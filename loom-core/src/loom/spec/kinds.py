@@ -36,14 +36,6 @@ class FlagsKind(AttributeKind):
     all_word: str | None = None
 
 
-@attrs.frozen(eq=False)
-class EnumArrayKind(AttributeKind):
-    """``[x, y]`` of one enum's words."""
-
-    label: str
-    words: Mapping[str, int]
-
-
 INT: Final = AttributeKind("int")
 FLOAT: Final = AttributeKind("float")
 BOOL: Final = AttributeKind("bool")
@@ -75,11 +67,6 @@ def enum(label: str, words: Iterable[str] | Mapping[str, int], *, open: bool = F
 def flags(label: str, words: Mapping[str, int], *, all_word: str | None = None) -> FlagsKind:
     """A flag set with the bit value of each word."""
     return FlagsKind("flags", label, dict(words), all_word)
-
-
-def enum_array(label: str, words: Iterable[str]) -> EnumArrayKind:
-    """An array of words."""
-    return EnumArrayKind("enum_array", label, {w: i for i, w in enumerate(words)})
 
 
 # Placeholder in a static index array where the entry is an operand (language reference, part 2, section 1.2).

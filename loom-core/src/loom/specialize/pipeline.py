@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -52,7 +52,7 @@ def specialize(
     kept = [op for op in work.body if is_root(op) or "check" in op.spec.traits or _name(op) in roots]
     if roots:
         kept = [op for op in work.body if _name(op) in roots]
-    eliminate_dead_symbols_with_providers(work, kept)
+    eliminate_dead_symbols(work, kept, keep_providers=True)
     symbols = work.symbols()
     with deep_recursion():
         for op in list(work.body):
@@ -183,28 +183,3 @@ def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile
             )
         inline_call(call, provider)
     return True
-
-
-def eliminate_dead_symbols_with_providers(module: Module, roots: Iterable[Op]) -> None:
-    """Like :func:`eliminate_dead_symbols`, but a live family keeps its providers, which selection still needs."""
-    from loom.transforms.dce import referenced_symbols
-
-    symbols = module.symbols()
-    by_family: dict[str, list[Op]] = {}
-    for op in symbols.values():
-        if op.name in ("template.def", "template.ukernel"):
-            by_family.setdefault(str(op.attribute("family")), []).append(op)
-    live: set[Op] = set()
-    pending = list(roots)
-    while pending:
-        op = pending.pop()
-        if op in live:
-            continue
-        live.add(op)
-        name = _name(op)
-        if name in by_family and op.name == "template.decl":
-            pending.extend(by_family[name])
-        pending.extend(symbols[n] for n in referenced_symbols(op) if n in symbols)
-    for op in list(module.body):
-        if op not in live and _name(op) is not None:
-            op.erase()

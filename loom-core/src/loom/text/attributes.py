@@ -12,12 +12,11 @@ from loom.dialects.encoding.families import CONDITION_FAMILIES, ENCODING_FAMILIE
 from loom.ir.attribute_text import dictionary_text, float_text, string_text, value_text
 from loom.ir.attributes import OLD_PREDICATES, PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, SymbolRef
 from loom.ir.diagnostics import did_you_mean
-from loom.ir.types import SHAPED_KINDS, Type
-from loom.spec.kinds import AttributeKind, EnumArrayKind, EnumKind, FlagsKind
+from loom.ir.types import SHAPED_KINDS
+from loom.spec.kinds import AttributeKind, EnumKind, FlagsKind
 from loom.text.literals import is_float, is_integer, parse_float, parse_integer, parse_string
 
 if TYPE_CHECKING:
-    from loom.ir.core import Value
     from loom.text.parser import Parser
 
 MAX_NESTING: Final = 8
@@ -325,13 +324,13 @@ def predicates_text(predicates: tuple[Predicate, ...], namer: Callable[[int], st
 # -- kinds -------------------------------------------------------------------------------------------------
 
 
-def enum_word(p: Parser, kind: EnumKind | EnumArrayKind) -> object:
+def enum_word(p: Parser, kind: EnumKind) -> object:
     """Read one word of an enum; ``<N>`` gives the raw byte of an open one."""
     token = p.toks[p.i]
     if token in kind.words:
         p.i += 1
         return token
-    if token == "<" and isinstance(kind, EnumKind) and kind.open:
+    if token == "<" and kind.open:
         p.i += 1
         value = integer(p)
         if not 0 <= value <= 255:
@@ -404,7 +403,6 @@ READERS: Final[dict[str, Callable[[Parser, Any], object]]] = {
     "bytes": lambda p, k: byte_string(p),
     "enum": enum_word,
     "flags": flag_words,
-    "enum_array": lambda p, k: array(p, lambda q: enum_word(q, k)),
 }
 
 
@@ -433,7 +431,6 @@ PRINTERS: Final[dict[str, Callable[[Any], str]]] = {
     "bytes": value_text,
     "enum": _words,
     "flags": "|".join,
-    "enum_array": lambda v: "[" + ", ".join(v) + "]",
 }
 
 
@@ -458,8 +455,3 @@ def starts(p: Parser, kind: AttributeKind) -> bool:
     if kind.name.endswith("array") or kind.name in ("predicates", "conditions"):
         return token == "["
     return is_integer(token) or is_float(token) or token[:1].isalpha()
-
-
-def text_of_value(value: object, namer: Callable[[Value], str]) -> str:
-    """Spelling of a generic value that may be a type naming values."""
-    return value.spell(namer) if isinstance(value, Type) else value_text(value)

@@ -99,7 +99,7 @@ def eliminate_dead_symbols(module: Module, roots: Iterable[Op], *, keep_provider
     providers: dict[str, list[Op]] = {}
     if keep_providers:
         for op in module.body:
-            if op.name == "template.def":
+            if op.name in ("template.def", "template.ukernel"):
                 providers.setdefault(str(op.attribute("family")), []).append(op)
     live: set[Op] = set()
     pending = list(roots)

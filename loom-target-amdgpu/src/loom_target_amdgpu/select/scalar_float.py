@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from loom.ir.core import Op, Value
 from loom.ir.types import ScalarType
+from loom_target_amdgpu.descriptors.comparisons import FLOAT as FLOAT_COMPARISONS
 from loom_target_amdgpu.select.scalar import extended, width
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Mask, Number, Word, is_scalar
@@ -343,24 +344,6 @@ def _round_away(s: Selector, op: Any) -> None:
 
 # -- comparisons and tests -------------------------------------------------------------------------------------------
 
-_PREDICATES: Final = {
-    "oeq": "eq",
-    "ogt": "gt",
-    "oge": "ge",
-    "olt": "lt",
-    "ole": "le",
-    "one": "lg",
-    "ord": "o",
-    "ueq": "nlg",
-    "ugt": "nle",
-    "uge": "nlt",
-    "ult": "nge",
-    "ule": "ngt",
-    "une": "neq",
-    "uno": "u",
-}
-
-
 def _compare(s: Selector, op: Any) -> None:
     s.set(op.result, compare_floats(s, op, op.predicate, op.lhs, op.rhs, op.result.name))
 
@@ -368,7 +351,7 @@ def _compare(s: Selector, op: Any) -> None:
 def compare_floats(s: Selector, op: Op, predicate: str, lhs: Value, rhs: Value, name: str | None = None) -> Condition:
     """Compare two floats."""
     type_ = kind(lhs)
-    word = _PREDICATES[predicate]
+    word = FLOAT_COMPARISONS[predicate]
     if type_ == "bf16":
         a, b = _as_f32(s, lhs), _as_f32(s, rhs)
         type_ = "f32"

@@ -24,7 +24,7 @@ import attrs
 
 from loom.ir import types as t
 from loom.ir.core import Value
-from loom.ir.types import RegType, ScalarType, ShapedType, Type
+from loom.ir.types import RegType, Type
 
 GPR32: Final = RegType("x86.gpr32")
 GPR64: Final = RegType("x86.gpr64")
@@ -162,9 +162,3 @@ def rebuild(like: Bundle, registers: Iterator[Value]) -> Bundle:
 
 def _restride(strides: tuple[Stride, ...], registers: Iterator[Value]) -> tuple[Stride, ...]:
     return tuple(stride if isinstance(stride, int) else next(registers) for stride in strides)
-
-
-def element_of(type_: Type) -> ScalarType:
-    """The element type of a view or vector."""
-    assert isinstance(type_, ShapedType)
-    return type_.element

@@ -30,19 +30,8 @@ class FunctionLike(Op):
     body: Region
 
 
-@s.op(
-    "func.def",
-    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧"
-    + TARGET
-    + ABI
-    + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs> $<body body>",
-    traits=("symbol", "isolated", "function"),
-    symbol="callee",
-    verify=v.function,
-)
-class Def(FunctionLike):
-    """A function: symbol, signature and body."""
-
+class _Contract(FunctionLike):
+    __slots__ = ()
     callee: str = s.attribute(k.SYMBOL_NAME)
     visibility: str | None = s.optional_attribute(w.VISIBILITY)
     retain: str | None = s.optional_attribute(w.RETENTION)
@@ -57,6 +46,21 @@ class Def(FunctionLike):
     export_attrs: dict[str, object] | None = s.optional_attribute(k.DICT)
     result_specs: tuple[ResultSpec, ...] = s.attribute(k.RESULTS, default=(), required=False)
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
+
+
+@s.op(
+    "func.def",
+    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $temperature⟧⟦ $inline_policy⟧"
+    + TARGET
+    + ABI
+    + " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs> $<body body>",
+    traits=("symbol", "isolated", "function"),
+    symbol="callee",
+    verify=v.function,
+)
+class Def(_Contract):
+    """A function: symbol, signature and body."""
+
     body: Region = s.region("func.return", single_block=False)
 
 
@@ -71,25 +75,11 @@ class Def(FunctionLike):
     symbol="callee",
     verify=v.function,
 )
-class Decl(FunctionLike):
+class Decl(_Contract):
     """The contract of a function defined elsewhere."""
 
-    callee: str = s.attribute(k.SYMBOL_NAME)
-    visibility: str | None = s.optional_attribute(w.VISIBILITY)
-    retain: str | None = s.optional_attribute(w.RETENTION)
     import_module: str | None = s.optional_attribute(k.STRING)
     import_symbol: str | None = s.optional_attribute(k.STRING)
-    cc: str | None = s.optional_attribute(w.CALLING_CONVENTION)
-    purity: str | None = s.optional_attribute(w.PURITY)
-    temperature: str | None = s.optional_attribute(w.TEMPERATURE)
-    inline_policy: str | None = s.optional_attribute(w.INLINE_POLICY)
-    target: str | None = s.optional_attribute(k.SYMBOL)
-    abi: str | None = s.optional_attribute(w.ABI)
-    abi_attrs: dict[str, object] | None = s.optional_attribute(k.DICT)
-    export_symbol: str | None = s.optional_attribute(k.STRING)
-    export_attrs: dict[str, object] | None = s.optional_attribute(k.DICT)
-    result_specs: tuple[ResultSpec, ...] = s.attribute(k.RESULTS, default=(), required=False)
-    predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
     body: Region = s.region(None, single_block=False)
 
 

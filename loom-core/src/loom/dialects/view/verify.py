@@ -42,17 +42,8 @@ def access(op: Any) -> list[Diagnostic] | None:
     view = (op.source if op.name == "view.load" else op.target).type
     if view is ERROR:
         return None
-    found = index_rank(op, view)
     scalar = op.results[0].type if op.name == "view.load" else op.value.type
-    if scalar is not view.element and scalar is not ERROR:
-        found.append(
-            Diagnostic(
-                "TYPE/002",
-                f"'{op.name}' of {scalar} through a view of {view.element}",
-                op.loc,
-                {"field_a": "value", "element_type_a": scalar, "field_b": "view", "element_type_b": view.element},
-            )
-        )
+    found = _scalar_access(op, view, scalar)
     if (op.cache_scope is None) != (op.cache_temporal is None):
         found.append(
             Diagnostic(

@@ -44,6 +44,17 @@ def below(wave_size: int, high: bool) -> Array:
     return ((np.int64(1) << count) - 1).astype(_U32)[None, :]
 
 
+def _from_row(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
+    """Each lane takes the lane that its selector names in its own or the paired row of sixteen."""
+    lane = np.arange(wave_size)
+    row = (lane & ~15) ^ (16 if across else 0)
+    source = row[None, :] + selector.astype(np.intp)
+    if x.shape[1] == 1:
+        return x, source
+    wide, index = np.broadcast_arrays(x, source)
+    return np.take_along_axis(wide, index, axis=1), source
+
+
 def permute_in_rows(x: Array, low: Array, high: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
     """V_PERMLANE16 and X16: lane i of a row takes the lane its selector nibble names, in its own or the paired row.
 
@@ -53,12 +64,7 @@ def permute_in_rows(x: Array, low: Array, high: Array, across: bool, wave_size: 
     within = lane & 15
     shift = ((within & 7) * 4).astype(_U32)[None, :]
     selector = np.where(within[None, :] < 8, low, high) >> shift & _U32(15)
-    row = (lane & ~15) ^ (16 if across else 0)
-    source = row[None, :] + selector.astype(np.intp)
-    if x.shape[1] == 1:
-        return x, source
-    wide, index = np.broadcast_arrays(x, source)
-    return np.take_along_axis(wide, index, axis=1), source
+    return _from_row(x, selector, across, wave_size)
 
 
 def _read_first_lane(em: Emitter, inst: Instruction) -> None:
@@ -148,13 +154,7 @@ def spread_selector(selector: Array, wave_size: int) -> Array:
 
 def permute_variable(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
     """V_PERMLANE16_VAR: like `permute_in_rows` with the selector of each lane in that lane."""
-    lane = np.arange(wave_size)
-    row = (lane & ~15) ^ (16 if across else 0)
-    source = row[None, :] + selector.astype(np.intp)
-    if x.shape[1] == 1:
-        return x, source
-    wide, index = np.broadcast_arrays(x, source)
-    return np.take_along_axis(wide, index, axis=1), source
+    return _from_row(x, selector, across, wave_size)
 
 
 def _swap_halves(em: Emitter, inst: Instruction) -> None:
