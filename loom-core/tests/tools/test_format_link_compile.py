@@ -188,7 +188,8 @@ def test_standard_output_by_name(folder: Path) -> None:
     code = "import sys; from loom.tools.link import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "good.loom", "--root=@f", "--to=text", "--output=/dev/stdout"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == GOOD
-    with open(folder / "redirected", "w") as file:
+    (folder / "redirected").write_text("// before\n")
+    with open(folder / "redirected", "a") as file:
         subprocess.run(command, stdout=file, check=True)
-    assert (folder / "redirected").read_text() == GOOD
+    assert (folder / "redirected").read_text() == "// before\n" + GOOD
     assert Path("/dev/stdout").is_symlink()

@@ -58,6 +58,8 @@ SUBGROUP_UNIFORM: Final = frozenset(
     }
 )
 
+UNIFORM: Final = WORKGROUP_UNIFORM | SUBGROUP_UNIFORM
+
 
 def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
     """The values of a kernel or function body that differ within a ``subgroup`` or ``workgroup``.
@@ -66,18 +68,17 @@ def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
     """
     varying: set[Value] = set()
     ops = [op for op in function.walk() if op is not function]
-    uniform = WORKGROUP_UNIFORM | SUBGROUP_UNIFORM if scope == "subgroup" else WORKGROUP_UNIFORM
     always = VARYING if scope == "subgroup" else VARYING | SUBGROUP_UNIFORM
     changed = True
     while changed:
         before = len(varying)
         for op in ops:
-            _visit(op, varying, uniform, always)
+            _visit(op, varying, always)
         changed = len(varying) != before
     return varying
 
 
-def _visit(op: Op, varying: set[Value], uniform: frozenset[str], always: frozenset[str]) -> None:
+def _visit(op: Op, varying: set[Value], always: frozenset[str]) -> None:
     name = op.name
     if name in always or (name == "kernel.subgroup.reduce" and op.attribute("cluster_size") is not None):
         varying.update(op.results)
@@ -104,7 +105,7 @@ def _visit(op: Op, varying: set[Value], uniform: frozenset[str], always: frozens
         # Each lane has its own private storage: equal addresses, different contents.
         if op.attribute("space") == "private":
             varying.update(op.results)
-    elif name not in uniform and any(operand in varying for operand in op.operands):
+    elif name not in UNIFORM and any(operand in varying for operand in op.operands):
         varying.update(op.results)
 
 

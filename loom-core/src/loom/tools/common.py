@@ -199,7 +199,9 @@ def write_files(files: Sequence[tuple[Path, bytes]], directory: Path | None = No
                 # A link to the output stays a link.
                 staged.append((_stage(path, data), path.resolve()))
         for path, data in streams:
-            path.write_bytes(data)
+            # What a redirected stream holds already stays.
+            with path.open("ab") as stream:
+                stream.write(data)
         while staged:
             os.replace(*staged[0])
             staged.pop(0)

@@ -44,8 +44,11 @@ def below(wave_size: int, high: bool) -> Array:
     return ((np.int64(1) << count) - 1).astype(_U32)[None, :]
 
 
-def _from_row(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
-    """Each lane takes the lane that its selector names in its own or the paired row of sixteen."""
+def permute_lanes(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
+    """V_PERMLANE16_VAR and X16: each lane takes the lane its selector names, in its own or the paired row of sixteen.
+
+    Returns the values and the source lane numbers.
+    """
     lane = np.arange(wave_size)
     row = (lane & ~15) ^ (16 if across else 0)
     source = row[None, :] + selector.astype(np.intp)
@@ -56,15 +59,12 @@ def _from_row(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[
 
 
 def permute_in_rows(x: Array, low: Array, high: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
-    """V_PERMLANE16 and X16: lane i of a row takes the lane its selector nibble names, in its own or the paired row.
-
-    Returns the values and the source lane numbers.
-    """
+    """V_PERMLANE16 and X16: like `permute_lanes`, the selector of lane i of a row being nibble i of two words."""
     lane = np.arange(wave_size)
     within = lane & 15
     shift = ((within & 7) * 4).astype(_U32)[None, :]
     selector = np.where(within[None, :] < 8, low, high) >> shift & _U32(15)
-    return _from_row(x, selector, across, wave_size)
+    return permute_lanes(x, selector, across, wave_size)
 
 
 def _read_first_lane(em: Emitter, inst: Instruction) -> None:
@@ -120,9 +120,9 @@ def _permute_row(em: Emitter, inst: Instruction) -> None:
     value = em.source(source, "u32", 31)
     if inst.mnemonic.endswith("_var_b32"):
         selector = em.source(inst.operands[2], "u32", 31)
-        low = high = em.let(f"{em.const(spread_selector)}({selector.name}, {em.wave_size})")
+        low = em.let(f"{selector.name} & u32(15)")
         em.check(selector, "the lane selector")
-        helper = em.const(permute_variable)
+        helper = em.const(permute_lanes)
         call = f"{helper}({value.name}, {low}, {'permlanex' in inst.mnemonic}, {em.wave_size})"
     else:
         first, second = em.source(inst.operands[2], "u32", 31), em.source(inst.operands[3], "u32", 31)
@@ -145,16 +145,6 @@ def _permute_row(em: Emitter, inst: Instruction) -> None:
     if value.undefined:
         undefined = em.let(f"fit_undefined(any_undefined({value.undefined}), 'u32')")
     em.write_vector32(em.vector_index(destination.code), Value(name, undefined), mask)
-
-
-def spread_selector(selector: Array, wave_size: int) -> Array:
-    """Low four bits of a per-lane selector."""
-    return selector & _U32(15)
-
-
-def permute_variable(x: Array, selector: Array, across: bool, wave_size: int) -> tuple[Array, Array]:
-    """V_PERMLANE16_VAR: like `permute_in_rows` with the selector of each lane in that lane."""
-    return _from_row(x, selector, across, wave_size)
 
 
 def _swap_halves(em: Emitter, inst: Instruction) -> None:
