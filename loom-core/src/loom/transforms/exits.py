@@ -16,8 +16,7 @@ def nest_exits(kernel: Op) -> None:
     """
     if kernel.name != "kernel.def" or len(kernel.regions[1].blocks) != 1:
         return
-    # From the last to the first: a moved tail is already nested.
-    for op in [op for op in kernel.regions[1].entry if op.name == "kernel.exit"][::-1]:
+    for op in [op for op in kernel.regions[1].entry if op.name == "kernel.exit"]:
         _nest(op)
 
 
