@@ -108,6 +108,24 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_config_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--config`` and ``--config-file`` to a command."""
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="bind a configuration key: a number, true, false or an encoding (repeatable)",
+    )
+    parser.add_argument(
+        "--config-file",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="bind the configuration keys of a JSON file, which may have comments (repeatable)",
+    )
+
+
 def read_module_input(path: str, form: str) -> tuple[bytes, str]:
     """Like :func:`read_input` for a module in the given form (``auto``: either). Raises if it has the other one."""
     from loom.api import BYTECODE_MAGIC, is_bytecode
