@@ -143,3 +143,18 @@ def test_accumulation_and_scalar_registers_limit_occupancy() -> None:
     assert waves_per_simd(profile("gfx942"), 64, 256, agprs=256) == 1
     assert waves_per_simd(profile("gfx942"), 64, 8, sgprs=102) == 7
     assert waves_per_simd(profile("gfx1100"), 32, 8, sgprs=106) == 16
+
+
+def test_the_matrix_fact_names_tiles() -> None:
+    from loom.facts.fragments import TILES
+    from loom_target_amdgpu.targets import profiles
+
+    facts = {p.selector: p.facts["matrix"] for p in profiles()}
+    assert "rdna3_bf16_16x16x16" in facts["gfx1100"]
+    assert "rdna3_bf16_16x16x16" in facts["gfx1151"]
+    assert "rdna3_bf16_16x16x16" not in (*facts["gfx1200"], *facts["gfx942"])
+    assert "rdna4_f16_16x16x16" in facts["gfx1201"]
+    assert "cdna4_f16_16x16x32" in facts["gfx950"]
+    assert "cdna4_f16_16x16x32" not in facts["gfx942"]
+    offered = {name for names in facts.values() for name in names}
+    assert {tile.name for tile in TILES} <= offered

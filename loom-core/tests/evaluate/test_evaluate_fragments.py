@@ -7,21 +7,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from loom.evaluate.fragments import TILES
+from loom.evaluate.fragments import fragment_arrays
+from loom.facts.fragments import TILES, offered_tiles
 
 Programs = Any
 
 RNG = np.random.default_rng(11)
 
 
-@pytest.mark.parametrize("tile", TILES, ids=lambda t: f"wave{t.wave}_{t.operands[0].name}")
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: t.name)
 def test_lane_maps_cover_each_element(tile: Any) -> None:
     for role, elements in (("lhs", tile.m * tile.k), ("rhs", tile.k * tile.n), ("result", tile.m * tile.n)):
-        fragment = tile.fragment(role)
+        fragment = fragment_arrays(tile.placement(role))
         places = fragment.row * fragment.columns + fragment.column
         values, counts = np.unique(places, return_counts=True)
         assert list(values) == list(range(elements))
         assert len(set(counts)) == 1
+
+
+def test_a_target_says_which_tiles_it_has() -> None:
+    names = {t.name for t in offered_tiles({"subgroup_size": 32, "matrix": ("wmma_gfx12", "rdna4_f16_16x16x16")})}
+    assert names == {"rdna4_f16_16x16x16"}
+    assert {t.wave for t in offered_tiles({"subgroup_size": 64})} == {64}
+    assert offered_tiles({}) == ()
 
 
 def product(wave: int, element: str, k: int, operand: int, acc: int, groups: int = 1) -> str:
@@ -61,11 +69,20 @@ kernel.def @k() {{
 
 
 @pytest.mark.parametrize(
-    ("wave", "element", "k", "operand", "acc"),
-    [(32, "f16", 16, 16, 8), (32, "bf16", 16, 16, 8), (64, "f16", 16, 4, 4), (64, "f32", 4, 1, 4)],
+    ("wave", "element", "k", "operand", "acc", "tile"),
+    [
+        (32, "f16", 16, 16, 8, ""),
+        (32, "bf16", 16, 16, 8, ""),
+        (64, "f16", 16, 4, 4, ""),
+        (64, "f32", 4, 1, 4, ""),
+        (32, "f16", 16, 8, 8, "rdna4_f16_16x16x16"),
+        (64, "bf16", 32, 8, 4, "cdna4_bf16_16x16x32"),
+    ],
 )
 @pytest.mark.seed("X04")
-def test_products_of_subgroups(programs: Programs, wave: int, element: str, k: int, operand: int, acc: int) -> None:
+def test_products_of_subgroups(
+    programs: Programs, wave: int, element: str, k: int, operand: int, acc: int, tile: str
+) -> None:
     a, b = (RNG.integers(-8, 9, (3, 16, k)).astype(np.float32) for _ in range(2))
     c = RNG.integers(-99, 99, (3, 16, 16)).astype(np.float32)
     want = c + 2 * a @ b.transpose(0, 2, 1)
@@ -76,7 +93,10 @@ def test_products_of_subgroups(programs: Programs, wave: int, element: str, k: i
         return x.astype(np.float16 if element == "f16" else np.float32)
 
     text = product(wave, element, k, operand, acc, groups=3)
-    programs.launch(text, [], [stored(a), stored(b), c], facts={"subgroup_size": wave})
+    facts: dict[str, Any] = {"subgroup_size": wave}
+    if tile:
+        facts["matrix"] = tile
+    programs.launch(text, [], [stored(a), stored(b), c], facts=facts)
     assert np.array_equal(c, want)
 
 

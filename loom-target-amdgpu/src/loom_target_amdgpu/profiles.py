@@ -240,6 +240,14 @@ class Processor:
         return f"amdgcn-amd-amdhsa--{self.name}"
 
     @property
+    def tiles(self) -> tuple[str, ...]:
+        """Names of the matrix tiles of :mod:`loom.facts.fragments` that its instructions multiply."""
+        from loom.facts.fragments import TILES
+
+        classes = _TILE_CLASSES.get(self.matrix, ())
+        return tuple(tile.name for tile in TILES if tile.name.partition("_")[0] in classes and tile.wave == self.wave)
+
+    @property
     def members(self) -> tuple[str, ...]:
         """Processors that a generic processor covers; just itself for an exact one."""
         if not self.is_generic:
@@ -383,6 +391,15 @@ _LARGE_FILES = frozenset({"gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201",
 _TRANS_USE_HAZARD = frozenset({"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx11-generic"})
 
 _MATRIX_WITHOUT_CONTRACT = {"gfx908": "mfma_gfx908", "gfx90a": "mfma_gfx90a"}
+
+
+# Row of matrix instructions -> classes of tiles.
+_TILE_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "wmma_gfx11": ("rdna3",),
+    "wmma_gfx12": ("rdna4",),
+    "mfma_gfx940": ("cdna",),
+    "mfma_gfx950": ("cdna", "cdna4"),
+}
 
 
 def _vector_file(name: str, generation: Generation | None) -> Mapping[int, VectorFile]:

@@ -47,7 +47,7 @@ def facts_of(processor: Processor) -> dict[str, object]:
         "memory_space_constant": 4,
         "memory_space_private": 5,
         "memory_space_descriptor": 7,
-        "matrix": processor.matrix,
+        "matrix": (processor.matrix, *processor.tiles),
         "abi": "hal_kernel",
     }
 

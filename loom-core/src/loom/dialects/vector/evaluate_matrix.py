@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
 import numpy as np
 
 from loom.dialects.kernel.evaluate_scopes import Teams, subgroups
@@ -13,7 +12,7 @@ from loom.evaluate import accesses
 from loom.evaluate.accesses import Located
 from loom.evaluate.assumptions import check_predicates
 from loom.evaluate.faults import FaultCode, unsupported
-from loom.evaluate.fragments import Fragment, find_fragment
+from loom.evaluate.fragments import Fragment, fragment_arrays
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric import OPERATIONS
 from loom.evaluate.numeric.fma import fma
@@ -21,48 +20,22 @@ from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, signed, to_
 from loom.evaluate.rules import evaluates
 from loom.evaluate.shapes import extents_of, in_lane_order, with_lane_axis
 from loom.evaluate.values import RuntimeValue, View, format_of, per_lane
-from loom.ir.core import Block, Op, Value
+from loom.facts.fragments import FragmentShape, find_placement, fragment_shape, offered_tiles
+from loom.ir.core import Op, Value
 from loom.ir.types import ShapedType, Type
 
 
-@attrs.frozen(eq=False)
-class _Shape:
-    """What a fragment carries: role and extents as values of the program."""
-
-    role: str
-    rows: Value
-    columns: Value
-
-
-def _shape_of(value: Value) -> _Shape | None:
-    """The fragment facts of a value: from its definition, or from what a loop starts with."""
-    op: Any = value.defining_op
-    if op is None:
-        loop: Any = value.owner.parent.parent if isinstance(value.owner, Block) and value.owner.parent else None
-        if loop is None or loop.name != "scf.for":
-            return None
-        # The first argument of the body is the position.
-        return _shape_of(loop.iter_args[value.index - 1]) if value.index else None
-    if op.name in ("vector.fragment", "vector.fragment.load", "vector.fragment.repack"):
-        return _Shape(op.role, op.rows, op.columns)
-    if op.name == "vector.mma":
-        return _shape_of(op.init)
-    if op.name == "scf.for":
-        return _shape_of(op.iter_args[value.index])
-    return None
-
-
-def _placement(frame: Frame, op: Op, shape: _Shape, type_: Type) -> Fragment:
+def _placement(frame: Frame, op: Op, shape: FragmentShape, type_: Type) -> Fragment:
     """Where a fragment of a vector type lies. Raises a located diagnostic when nothing defines it."""
     rows, columns = (frame.uniform(op, frame.extent(v), "the shape of a fragment") for v in (shape.rows, shape.columns))
     length = int(np.prod(extents_of(frame, op, type_), dtype=np.int64))
-    wave = frame.machine.program.facts.get("subgroup_size")
-    format = format_of(type_)
-    found = find_fragment(shape.role, rows, columns, format, length, wave if isinstance(wave, int) else None)
+    facts = frame.machine.program.facts
+    found = find_placement(shape.role, rows, columns, format_of(type_).name, length, offered_tiles(facts))
     if found is None:
+        wave = facts.get("subgroup_size")
         subgroups_are = f"subgroups of {wave} lanes" if isinstance(wave, int) else "a target without subgroups"
         raise unsupported(op, f"no {rows}x{columns} fragment '{shape.role}' is {type_} with {subgroups_are}")
-    return found
+    return fragment_arrays(found)
 
 
 def _given(op: Op, operands: Sequence[RuntimeValue], value: Value) -> RuntimeValue:
@@ -122,7 +95,7 @@ def fragment_of(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequ
 def fragment_repack(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The same fragment in another vector: only reshaped whole matrices have a meaning without a target."""
     _refuse_encodings(op)
-    shape = _Shape(op.role, op.rows, op.columns)
+    shape = FragmentShape(op.role, op.rows, op.columns, op)
     source, target = (_placement(frame, op, shape, t) for t in (op.data.type, op.results[0].type))
     if format_of(op.data.type) is not format_of(op.results[0].type) or source.alone != target.alone:
         raise unsupported(op, f"repacking {op.data.type} as {op.results[0].type}")
@@ -164,7 +137,7 @@ def fragment_load(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Se
     _refuse_encodings(op)
     _require_matrix(op, op.source.type)
     type_ = op.results[0].type
-    fragment = _placement(frame, op, _Shape(op.role, op.rows, op.columns), type_)
+    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), type_)
     items, place = _locate(frame, op, fragment, _given(op, operands, op.source), op.source.type)
     read = _converted(op, format_of(op.source.type), format_of(type_), accesses.read(frame, op, place))
     return (accesses.spread(frame, items, read.reshape(items.size, *extents_of(frame, op, type_))),)
@@ -176,7 +149,7 @@ def fragment_store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
     _refuse_encodings(op)
     _require_matrix(op, op.target.type)
     type_ = op.value.type
-    fragment = _placement(frame, op, _Shape(op.role, op.rows, op.columns), type_)
+    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), type_)
     items, place = _locate(frame, op, fragment, _given(op, operands, op.target), op.target.type)
     held = in_lane_order(per_lane(_given(op, operands, op.value), frame.machine.lanes.count, type_.rank), type_.rank)
     values = _converted(op, format_of(type_), format_of(op.target.type), held[items].reshape(-1))
@@ -189,7 +162,7 @@ def mma(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[Run
     """init + lhs * rhs over the logical matrices, k ascending, each step rounded once."""
     parts = []
     for value, role in ((op.lhs, "lhs"), (op.rhs, "rhs"), (op.init, "init")):
-        shape = _shape_of(value)
+        shape = fragment_shape(value)
         if shape is None or (shape.role != role and not (role == "init" and shape.role == "result")):
             raise unsupported(op, f"%{value.name or '?'} is no fragment of role '{role}'")
         parts.append(_placement(frame, op, shape, value.type))
