@@ -201,6 +201,55 @@ def test_split_barriers_order_like_whole_ones(programs: Programs) -> None:
     assert programs.fault(lambda: programs.launch(text, [], [out])).code == "EVALUATE/005"
 
 
+@pytest.mark.parametrize(
+    ("lines", "at", "other"),
+    [
+        (("view.store %x, %v[%lane]", "ARRIVE", "%y = view.load %v[%far]", "WAIT"), "%y = view.load", "view.store"),
+        (("ARRIVE", "view.store %x, %v[%lane]", "%y = view.load %v[%far]", "WAIT"), "%y = view.load", "view.store"),
+        (("ARRIVE", "view.store %x, %v[%lane]", "WAIT", "%y = view.load %v[%far]"), "%y = view.load", "view.store"),
+        (("%y = view.load %i[%far]", "ARRIVE", "WAIT", "view.store %x, %i[%lane]"), "", ""),
+        (("ARRIVE", "%y = view.load %i[%far]", "WAIT", "view.store %x, %i[%lane]"), "view.store %x", "view.load"),
+        (("ARRIVE", "%y = view.load %i[%lane]", "view.store %x, %i[%lane]", "WAIT"), "", ""),
+    ],
+)
+@pytest.mark.seed("J03")
+def test_between_the_halves_of_a_barrier_nothing_is_ordered(
+    programs: Programs, lines: tuple[str, ...], at: str, other: str
+) -> None:
+    words = {
+        "ARRIVE": "%p = kernel.barrier.arrive<workgroup> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase",
+        "WAIT": "kernel.barrier.wait %p : kernel.barrier.phase",
+    }
+    middle = []
+    for line in lines:
+        types = " : i32, view<32xi32>" if "store" in line else " : view<32xi32> -> i32"
+        middle.append("  " + words.get(line, line + types))
+    body = "\n".join(
+        (
+            "  %bytes = index.constant 128 : offset",
+            "  %shared = buffer.alloca<workgroup> align(4) %bytes : buffer",
+            "  %v = buffer.view %shared[%at0] : buffer -> view<32xi32>",
+            "  %filled = buffer.alloca<workgroup> align(4) %bytes : buffer",
+            "  %i = buffer.view %filled[%at0] : buffer -> view<32xi32>",
+            "  %c31 = index.constant 31 : index",
+            "  %far = index.xori %lane, %c31 : index",
+            "  %x = index.cast %lane : index to i32",
+            "  view.store %x, %i[%lane] : i32, view<32xi32>",
+            "  kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)",
+            *middle,
+        )
+    )
+    text = programs.kernel(body, "%out: buffer")
+    arguments = [np.zeros(1, dtype=np.uint8)]
+    if not at:
+        programs.launch(text, [], arguments)
+        return
+    found = programs.fault(lambda: programs.launch(text, [], arguments))
+    assert found.code == "EVALUATE/005"
+    assert programs.source_line(found).startswith(at)
+    assert f"'{other}'" in found.related[0].label
+
+
 TRANSFER = """
   %bytes = index.constant 256 : offset
   %shared = buffer.alloca<workgroup> align(16) %bytes : buffer

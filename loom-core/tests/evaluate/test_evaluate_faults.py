@@ -162,6 +162,9 @@ def test_a_read_of_what_another_work_item_wrote_without_a_barrier(programs: Prog
     assert programs.source_line(found).startswith("%y = view.load")
     assert found.params["workitem"] == "work-item (0, 0, 0) of workgroup (0, 0, 0)"
     assert found.params["other_workitem"] == "work-item (31, 0, 0) of workgroup (0, 0, 0)"
+    (other,) = found.related
+    assert other.label == "the other access: 'view.store' by work-item (31, 0, 0) of workgroup (0, 0, 0)"
+    assert programs.source_line(other).startswith("view.store %x, %v[%lane]")
     barrier = "kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)"
     programs.launch(programs.kernel(body(barrier), "%o: buffer"), [], [np.zeros(1, dtype=np.uint8)])
 

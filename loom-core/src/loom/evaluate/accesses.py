@@ -15,10 +15,11 @@ import numpy.typing as npt
 
 from loom.evaluate.faults import FaultCode
 from loom.evaluate.numeric.formats import I1, Array, ScalarFormat
-from loom.evaluate.races import Access
+from loom.evaluate.races import Access, Race
 from loom.evaluate.storage import Storage
 from loom.evaluate.values import Buffer, View, format_of
 from loom.ir.core import Op
+from loom.ir.diagnostics import Related
 from loom.ir.types import ShapedType, Type
 
 if TYPE_CHECKING:
@@ -280,19 +281,28 @@ def watch(
     per_lane = addresses.size // lanes.size
     who = lanes if per_lane == 1 else np.repeat(lanes, per_lane)
     flat = addresses.reshape(-1)
-    race = storage.races.note(access, flat, located.format.dtype.itemsize, clock.stamp[who])
-    if race is not None:
-        other = frame.machine.lanes.describe_item(race.other_item)
-        address = int(flat[race.position])
-        raise frame.fault(
-            FaultCode.DATA_RACE,
-            op,
-            f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} "
-            "without a barrier between them",
-            int(who[race.position]),
-            address=address,
-            other_workitem=other,
-        )
+    site = frame.machine.program.site(op)
+    for stamps in clock.stamps(who):
+        race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site)
+        if race is not None:
+            address, lane = int(flat[race.position]), int(who[race.position])
+            raise _racing(frame, op, access, address, lane, race)
+
+
+def _racing(frame: Frame, op: Op, access: Access, address: int, lane: int, race: Race) -> Exception:
+    other = frame.machine.lanes.describe_item(race.other_item)
+    first = frame.machine.program.sites[race.other_site]
+    return frame.fault(
+        FaultCode.DATA_RACE,
+        op,
+        f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} "
+        "without a barrier between them",
+        lane,
+        related=(Related(f"the other access: '{first.name}' by {other}", first.loc),),
+        address=address,
+        other_workitem=other,
+        other_op=first.name,
+    )
 
 
 def _first(bad: Array, lanes: Array, rank: int, shared: bool) -> tuple[int, tuple[int, ...]]:

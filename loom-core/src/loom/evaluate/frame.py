@@ -12,7 +12,7 @@ from loom.evaluate.numeric.formats import Array
 from loom.evaluate.poison import evaluate_with_poison
 from loom.evaluate.values import Poisoned, RuntimeValue, choose
 from loom.ir.core import Block, Op, Region, Value
-from loom.ir.diagnostics import LoomError
+from loom.ir.diagnostics import LoomError, Related
 from loom.text.directives import index_entries
 
 if TYPE_CHECKING:
@@ -73,13 +73,22 @@ class Frame:
             raise unsupported(op, f"{what} differs between work-items")
         return int(values[0])
 
-    def fault(self, code: FaultCode, op: Op, message: str, lane: int, **params: Any) -> LoomError:
-        """A fault of one lane: the message names its work-item."""
+    def fault(
+        self,
+        code: FaultCode,
+        op: Op,
+        message: str,
+        lane: int,
+        *,
+        related: tuple[Related, ...] = (),
+        **params: Any,
+    ) -> LoomError:
+        """A fault of one lane: the message names its work-item. ``related`` are other places it talks about."""
         who = self.machine.lanes.describe(lane)
         if who:
             params["workitem"] = who
             message += f" (by {who})"
-        return fault(code, op, message, **params)
+        return fault(code, op, message, related=related, **params)
 
     # -- values --------------------------------------------------------------------------------------------
 

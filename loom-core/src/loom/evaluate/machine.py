@@ -44,6 +44,8 @@ class Program:
     scratch_bytes: int = 0
     symbols: dict[str, Op] = attrs.field(init=False)
     has_poison: bool = attrs.field(init=False)
+    sites: list[Op] = attrs.field(init=False, factory=list)
+    _numbers: dict[Op, int] = attrs.field(init=False, factory=dict)
     _rules: dict[Block, list[tuple[Rule, Op]]] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -58,6 +60,14 @@ class Program:
                 (find_rule(op) or _without_rule, op) for op in block if "terminator" not in op.spec.traits
             ]
         return found
+
+    def site(self, op: Op) -> int:
+        """The number of an operation that accesses memory: its index in ``sites``."""
+        number = self._numbers.get(op)
+        if number is None:
+            number = self._numbers[op] = len(self.sites)
+            self.sites.append(op)
+        return number
 
     def step(self, op: Op) -> None:
         """Count one loop iteration, block transfer or call. Raises a diagnostic when the budget is used up."""

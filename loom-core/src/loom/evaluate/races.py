@@ -10,7 +10,8 @@ write only those count that are in the latest epoch of a workgroup or in differe
 representatives differ from any writer exactly when some reader does. The same holds of atomic accesses.
 
 A slot packs ``work-item << 32 | workgroup barriers << 12 | subgroup barriers``; -1 is empty. The barrier counts
-wrap, so accesses exactly 2^20 workgroup barriers apart could be taken for concurrent ones.
+wrap, so accesses exactly 2^20 workgroup barriers apart could be taken for concurrent ones. Beside each slot stands
+the site of its access: the number of the operation that made it.
 """
 
 from __future__ import annotations
@@ -51,30 +52,77 @@ CONFLICTS: Final[Mapping[Access, tuple[Access, ...]]] = {
 
 @attrs.frozen
 class Race:
-    """Two unordered accesses: the position of the later one among the accesses given, and the other work-item."""
+    """Two unordered accesses: the position of the later one among the accesses given; item, kind and site of the other.
+    """
 
     position: int
     other_item: int
     other: Access
+    other_site: int = 0
+
+
+@attrs.frozen(eq=False)
+class _Column:
+    """One slot of every granule: the packed words, and the site of each."""
+
+    stamps: Slots
+    sites: npt.NDArray[np.int32]
+
+    @classmethod
+    def empty(cls, length: int) -> _Column:
+        return cls(np.full(length, EMPTY, dtype=np.int64), np.zeros(length, dtype=np.int32))
+
+    def put(self, granules: npt.NDArray[np.int64], stamps: Slots, site: int) -> None:
+        self.stamps[granules] = stamps
+        self.sites[granules] = site
+
+    def refined(self, factor: int) -> _Column:
+        return _Column(np.repeat(self.stamps, factor), np.repeat(self.sites, factor))
 
 
 class Clock:
-    """Barriers that each lane of a batch has passed, per memory space that barriers name."""
+    """Barriers that each lane of a batch has passed, per memory space that barriers name.
+
+    Between the halves of a split barrier a lane is on both sides of it: what it does there is ordered neither with
+    what others did before they arrived nor with what they do after they waited.
+    """
 
     def __init__(self, items: npt.NDArray[np.int64]) -> None:
         self._items = items
         self._workgroup = np.zeros(items.size, dtype=np.int64)
         self._subgroup = np.zeros(items.size, dtype=np.int64)
+        self._arrived: npt.NDArray[np.bool_] | None = None
         self.stamp: Slots = items << _ITEM
 
     def advance(self, lanes: npt.NDArray[np.intp], scope: str) -> None:
         """The lanes passed a barrier of the scope (``workgroup`` or ``subgroup``)."""
+        if self._arrived is not None:
+            self._arrived[lanes] = False
+            if not self._arrived.any():
+                self._arrived = None
         if scope == "workgroup":
             self._workgroup[lanes] += 1
             self._subgroup[lanes] = 0
         else:
             self._subgroup[lanes] += 1
-        self.stamp = self._items << _ITEM | (self._workgroup & _EPOCH_MASK) << _EPOCH | self._subgroup & _SUBGROUP_MASK
+        self.stamp = self._packed(self._workgroup, self._subgroup)
+
+    def arrive(self, lanes: npt.NDArray[np.intp]) -> None:
+        """The lanes arrived at a split barrier of their workgroup, which they will pass later."""
+        if self._arrived is None:
+            self._arrived = np.zeros(self._items.size, dtype=np.bool_)
+        self._arrived[lanes] = True
+
+    def stamps(self, lanes: npt.NDArray[np.intp]) -> tuple[Slots, ...]:
+        """The words of accesses by lanes: one for each side of a barrier that the accesses are on."""
+        now = self.stamp[lanes]
+        if self._arrived is None or not self._arrived[lanes].any():
+            return (now,)
+        later = self._packed(self._workgroup + self._arrived, np.where(self._arrived, 0, self._subgroup))
+        return now, later[lanes]
+
+    def _packed(self, workgroup: npt.NDArray[np.int64], subgroup: npt.NDArray[np.int64]) -> Slots:
+        return self._items << _ITEM | (workgroup & _EPOCH_MASK) << _EPOCH | subgroup & _SUBGROUP_MASK
 
 
 class Synchronization:
@@ -114,38 +162,48 @@ class RaceDetector:
         self._synchronization = synchronization or Synchronization()
         self._generation = self._synchronization.generation
         self._granule = 0
-        self._last: dict[Access, list[Slots]] = {}
+        self._last: dict[Access, list[_Column]] = {}
 
-    def note(self, access: Access, addresses: npt.NDArray[np.int64], size: int, stamps: Slots) -> Race | None:
+    def note(
+        self, access: Access, addresses: npt.NDArray[np.int64], size: int, stamps: Slots, site: int = 0
+    ) -> Race | None:
         """Note accesses of ``size`` bytes at byte offsets by the stamped work-items (arrays of one length).
 
-        Returns a conflict with an earlier access if there is one. Plain writes of one call to one granule by
-        different work-items conflict as well.
+        ``site`` is the operation that accesses. Returns a conflict with an earlier access if there is one. Plain
+        writes of one call to one granule by different work-items conflict as well.
         """
         if self._generation != self._synchronization.generation:
             self._generation = self._synchronization.generation
             self._last.clear()
         granules, stamps, positions = self._granules(addresses, size, stamps)
         for other in CONFLICTS[access]:
-            for slots in self._last.get(other, ()):
-                race = self._conflict(slots[granules], stamps, positions, other)
+            for column in self._last.get(other, ()):
+                race = self._conflict(column, granules, stamps, positions, other)
                 if race is not None:
                     return race
         if access is not Access.WRITE:
-            self._note_pair(access, granules, stamps)
+            self._note_pair(access, granules, stamps, site)
             return None
-        (writer,) = self._slots(access, 1)
-        writer[granules] = stamps
-        return self._conflict(writer[granules], stamps, positions, access)
+        (writer,) = self._columns(access, 1)
+        writer.put(granules, stamps, site)
+        return self._conflict(writer, granules, stamps, positions, access)
 
-    def _slots(self, access: Access, count: int) -> list[Slots]:
+    def _columns(self, access: Access, count: int) -> list[_Column]:
         found = self._last.get(access)
         if found is None:
             length = -(-self._size // self._granule)
-            found = self._last[access] = [np.full(length, EMPTY, dtype=np.int64) for _ in range(count)]
+            found = self._last[access] = [_Column.empty(length) for _ in range(count)]
         return found
 
-    def _conflict(self, other: Slots, mine: Slots, positions: npt.NDArray[np.intp], kind: Access) -> Race | None:
+    def _conflict(
+        self,
+        column: _Column,
+        granules: npt.NDArray[np.int64],
+        mine: Slots,
+        positions: npt.NDArray[np.intp],
+        kind: Access,
+    ) -> Race | None:
+        other = column.stamps[granules]
         differ = np.flatnonzero((other != EMPTY) & ((other ^ mine) >> _ITEM != 0))
         if differ.size == 0:
             return None
@@ -153,7 +211,7 @@ class RaceDetector:
         if not unordered.any():
             return None
         at = int(differ[np.argmax(unordered)])
-        return Race(int(positions[at]), int(other[at] >> _ITEM), kind)
+        return Race(int(positions[at]), int(other[at] >> _ITEM), kind, int(column.sites[granules[at]]))
 
     def _ordered(self, a: Slots, b: Slots) -> npt.NDArray[np.bool_]:
         """Whether a barrier separates the accesses of two work-items."""
@@ -163,28 +221,28 @@ class RaceDetector:
             ordered |= self._same_subgroup(a, b) & (differ & _SUBGROUP_MASK != 0)
         return np.asarray(self._same_group(a, b) & ordered)
 
-    def _note_pair(self, access: Access, granules: npt.NDArray[np.int64], stamps: Slots) -> None:
-        one, two = self._slots(access, 2)
+    def _note_pair(self, access: Access, granules: npt.NDArray[np.int64], stamps: Slots, site: int) -> None:
+        one, two = self._columns(access, 2)
         # An access takes the first slot when that is empty, its own, or ordered before it: whatever the ordered
         # one could conflict with in the same scope, the new one conflicts with too.
-        first = one[granules]
+        first = one.stamps[granules]
         take = (first == EMPTY) | ((first ^ stamps) >> _ITEM == 0)
         rest = np.flatnonzero(~take)
         if rest.size:
             take[rest] = self._ordered(first[rest], stamps[rest])
-        one[granules[take]] = stamps[take]
-        first = one[granules]
+        one.put(granules[take], stamps[take], site)
+        first = one.stamps[granules]
         others = np.flatnonzero((first ^ stamps) >> _ITEM)
         if others.size == 0:
             return
         granules, stamps, first = granules[others], stamps[others], first[others]
-        second = two[granules]
+        second = two.stamps[granules]
         held = np.where((second == EMPTY) | self._ordered(second, first), 0, self._distance(first, second))
         distance = self._distance(first, stamps)
         # Lanes of one call may share a granule; assigning by growing distance lets the farthest one stay.
         for level in (1, 2, 3):
             put = (distance == level) & (held <= level)
-            two[granules[put]] = stamps[put]
+            two.put(granules[put], stamps[put], site)
 
     def _distance(self, a: Slots, b: Slots) -> npt.NDArray[np.int64]:
         """How far apart two work-items are: 1 in a subgroup, 2 in a workgroup, 3 in different workgroups.
@@ -225,5 +283,5 @@ class RaceDetector:
         return spread, np.repeat(stamps, count), np.repeat(positions, count)
 
     def _refine(self, factor: int) -> None:
-        for access, slots in self._last.items():
-            self._last[access] = [np.repeat(s, factor) for s in slots]
+        for access, columns in self._last.items():
+            self._last[access] = [column.refined(factor) for column in columns]

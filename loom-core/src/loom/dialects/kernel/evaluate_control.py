@@ -12,6 +12,7 @@ from loom.dialects.kernel.evaluate_scopes import WORKGROUP, geometry_of, require
 from loom.evaluate.faults import FaultCode, unsupported
 from loom.evaluate.frame import Frame
 from loom.evaluate.machine import LAUNCH_STORAGE_ALIGNMENT
+from loom.evaluate.numeric.formats import Array
 from loom.evaluate.rules import evaluates
 from loom.evaluate.values import RuntimeValue
 from loom.ir.core import Op
@@ -21,8 +22,11 @@ def _meet(frame: Frame, op: Op, space: str, scope: str) -> None:
     """All lanes run in lockstep, so reaching the barrier together is the rendezvous; who is missing is a fault."""
     geometry_of(frame, op)
     require_everyone(frame, op, scope, "barrier")
-    reached = np.arange(frame.machine.lanes.count) if frame.active is None else frame.active
-    frame.machine.clocks[space].advance(reached, scope)
+    frame.machine.clocks[space].advance(_reached(frame), scope)
+
+
+def _reached(frame: Frame) -> Array:
+    return np.arange(frame.machine.lanes.count) if frame.active is None else frame.active
 
 
 @evaluates("kernel.barrier")
@@ -42,9 +46,10 @@ class Phase:
 
 @evaluates("kernel.barrier.arrive")
 def arrive(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The first half of a barrier. Accesses up to the second half count as before the barrier."""
+    """The first half of a barrier, which releases what came before; nothing is acquired until the second half."""
     geometry_of(frame, op)
     require_everyone(frame, op, op.scope, "barrier")
+    frame.machine.clocks[op.space].arrive(_reached(frame))
     return (Phase(op.space, op.scope),)
 
 
