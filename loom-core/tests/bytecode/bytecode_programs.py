@@ -169,6 +169,10 @@ class ModuleMaker:
             return t.StorageType(self.pick(t.STORAGE_SPACES))
         if kind == 7 and self.random.random() < 0.3:
             return t.FunctionType(self.some(lambda: self.type(True), 2), self.some(lambda: self.type(True), 2))
+        if kind == 7 and self.random.random() < 0.5:
+            head = self.pick(t.NESTED_HEADS)
+            parts = tuple(self.type(static) for _ in range(t.NESTED_HEADS[head]))
+            return t.NestedType(head, parts, head == "read" and self.random.random() < 0.5)
         if kind == 7:
             return t.OpaqueType("hal.device<3>")
         dims: list[Any] = [self.random.randrange(300) for _ in range(self.random.randrange(1, 4))]

@@ -21,11 +21,15 @@ ENCODING: Final = 7
 BUFFER: Final = 11
 REGISTER: Final = 12
 STORAGE: Final = 13
+NESTED: Final = 14
 # Heads with extents, with and without an element.
 SHAPED: Final = {"tile": 2, "tensor": 3, "vector": 9, "view": 10}
 EXTENTS: Final = {"group": 4, "pool": 8}
 
 MAX_RANK: Final = 255
+
+# Heads of nested types, in the order of their numbers.
+_NESTED_HEADS: Final = tuple(t.NESTED_HEADS)
 
 # How an encoding slot is filled.
 _NO_ENCODING, _STATIC_ENCODING, _VALUE_ENCODING = range(3)
@@ -39,6 +43,8 @@ def names_values(type_: t.Type) -> bool:
         return any(names_values(part) for part in (*type_.inputs, *type_.outputs))
     if isinstance(type_, t.RegType):
         return type_.payload is not None and names_values(type_.payload)
+    if isinstance(type_, t.NestedType):
+        return any(names_values(part) for part in type_.parts)
     return not type_.text
 
 
@@ -71,6 +77,8 @@ def _parts(type_: t.Type) -> tuple[t.Type, ...]:
         return (*type_.inputs, *type_.outputs)
     if isinstance(type_, t.RegType) and type_.payload is not None:
         return (type_.payload,)
+    if isinstance(type_, t.NestedType):
+        return type_.parts
     if isinstance(type_, t.ShapedType) and type_.encoding is not None and not hasattr(type_.encoding, "owner"):
         return _encoding_types(type_.encoding)
     return ()
@@ -121,6 +129,10 @@ def write_structure(sink: Sink, type_: t.Type) -> None:
     elif isinstance(type_, t.FunctionType):
         words += (FUNCTION, len(type_.inputs), len(type_.outputs))
         for part in (*type_.inputs, *type_.outputs):
+            write_type(sink, part)
+    elif isinstance(type_, t.NestedType):
+        words += (NESTED, _NESTED_HEADS.index(type_.head), type_.mutable)
+        for part in type_.parts:
             write_type(sink, part)
     elif isinstance(type_, t.OpaqueType):
         words.append(OPAQUE)
@@ -252,6 +264,14 @@ def _register(cursor: Cursor, depth: int) -> t.Type:
     return t.RegType(reg_class, count, read_type(cursor, depth) if cursor.word() else None)
 
 
+def _nested(cursor: Cursor, depth: int) -> t.Type:
+    head = _choice(cursor, _NESTED_HEADS, "nested_head")
+    mutable = bool(_choice(cursor, (False, True), "mutable"))
+    if mutable and head != "read":
+        raise Damage("BYTECODE/004", f"'{head}' is never mutable", type_kind=head, offset=cursor.at - 1)
+    return t.NestedType(head, tuple(read_type(cursor, depth) for _ in range(t.NESTED_HEADS[head])), mutable)
+
+
 _READERS: Final[dict[int, Callable[[Cursor, int], t.Type]]] = {
     SCALAR: lambda cursor, depth: _scalar(cursor),
     BUFFER: lambda cursor, depth: t.BUFFER,
@@ -259,6 +279,7 @@ _READERS: Final[dict[int, Callable[[Cursor, int], t.Type]]] = {
     OPAQUE: lambda cursor, depth: t.OpaqueType(cursor.string()),
     ENCODING: lambda cursor, depth: t.ENCODING_TYPES[_choice(cursor, (None, *t.ENCODING_ROLES), "encoding_role")],
     REGISTER: _register,
+    NESTED: _nested,
     STORAGE: lambda cursor, depth: t.StorageType(_choice(cursor, t.STORAGE_SPACES, "storage_space")),
     **{number: _shaped(kind) for kind, number in SHAPED.items()},
     **{number: _with_extents(kind) for kind, number in EXTENTS.items()},

@@ -9,18 +9,19 @@ from typing import Final
 import attrs
 
 from loom.editor.syntax import syntax_words
-from loom.ir.attributes import OLD_PREDICATES, PREDICATES
-from loom.ir.types import BUFFER, ENCODING_ROLES, SCALARS, SHAPED_KINDS, STORAGE_SPACES
+from loom.ir.attributes import PREDICATES
+from loom.ir.types import BUFFER, ENCODING_ROLES, NESTED_HEADS, SCALARS, SHAPED_KINDS, STORAGE_SPACES
 from loom.spec.kinds import EnumKind, FlagsKind
 from loom.spec.model import OpSpec
 from loom.spec.registry import CORE_DIALECTS, all_ops, known_names, load_dialect, lookup
+from loom.text.older.spellings import PREDICATES as OLDER_PREDICATES
 
 # Values of attributes of any kind.
 CONSTANTS: Final = ("true", "false", "inf", "nan")
 # The form of byte strings, ``bytes("...")``.
 BYTES: Final = "bytes"
 # Heads of types that take parameters in angle brackets.
-TYPE_HEADS: Final = (*SHAPED_KINDS, "group", "pool", "reg", "encoding")
+TYPE_HEADS: Final = (*SHAPED_KINDS, "group", "pool", "reg", "encoding", *NESTED_HEADS)
 
 
 @attrs.frozen
@@ -65,7 +66,7 @@ def _collect(specs: Iterable[OpSpec]) -> Vocabulary:
     return Vocabulary(
         operations=tuple(sorted(names)),
         keywords=tuple(sorted(words)),
-        predicates=tuple(sorted({*PREDICATES, *OLD_PREDICATES})),
+        predicates=tuple(sorted({*PREDICATES, *OLDER_PREDICATES})),
         scalar_types=tuple(sorted({*SCALARS, BUFFER.text})),
         type_heads=tuple(sorted(TYPE_HEADS)),
         constants=tuple(sorted(CONSTANTS)),

@@ -339,6 +339,49 @@ class FunctionType(Type):
         return hash((self.inputs, self.outputs))
 
 
+# Head of a nested type -> how many types it holds.
+NESTED_HEADS: Final = {"channel": 1, "read": 1, "write": 1, "pipeline.flow": 1, "pipeline.placement": 2}
+
+
+class NestedType(Type):
+    """A head around other types, as of channels, their ends, and the flows and placements of pipelines.
+
+    ``mutable`` is the word that only ``read<T, mutable>`` may carry.
+    """
+
+    __slots__ = ("head", "mutable", "parts")
+
+    def __init__(self, head: str, parts: tuple[Type, ...], mutable: bool = False) -> None:
+        self.head = head
+        self.parts = parts
+        self.mutable = mutable
+        self.text = "" if next(self.values(), None) is not None else self._spell([part.text for part in parts])
+
+    def values(self) -> Iterator[Value]:
+        for part in self.parts:
+            yield from part.values()
+
+    def substitute(self, mapping: Mapping[Value, Value]) -> Type:
+        return NestedType(self.head, tuple(part.substitute(mapping) for part in self.parts), self.mutable)
+
+    def spell(self, namer: Namer) -> str:
+        return self.text or self._spell([part.spell(namer) for part in self.parts])
+
+    def _spell(self, parts: list[str]) -> str:
+        return f"{self.head}<{', '.join(parts)}{', mutable' if self.mutable else ''}>"
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, NestedType)
+            and self.head == other.head
+            and self.mutable == other.mutable
+            and self.parts == other.parts
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.head, self.mutable, self.parts))
+
+
 class OpaqueType(_TextType):
     """Any other ``ns.name`` or ``ns.name<...>``; equality by text."""
 

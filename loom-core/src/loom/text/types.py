@@ -10,11 +10,13 @@ from loom.ir.types import (
     BUFFER,
     ENCODING_ROLES,
     ENCODING_TYPES,
+    NESTED_HEADS,
     SCALARS,
     SHAPED_KINDS,
     STORAGE_SPACES,
     DimsType,
     FunctionType,
+    NestedType,
     OpaqueType,
     RegType,
     ScalarType,
@@ -38,7 +40,9 @@ _REG: Final = re.compile(r"reg<\s*([A-Za-z_$][\w$.-]*)(?:\s+x([0-9]+))?\s*(?::\s
 _GROUP_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*\])\s*")
 
 MAX_RANK: Final = 15
-_NATIVE_HEADS: Final = (*SCALARS, "buffer", *SHAPED_KINDS, "group", "pool", "encoding", "reg", "low.storage")
+_HEADS_WITH_EXTENTS: Final = ("group", "pool")
+_OTHER_HEADS: Final = ("buffer", "encoding", "reg", "low.storage")
+_NATIVE_HEADS: Final = (*SCALARS, *SHAPED_KINDS, *_HEADS_WITH_EXTENTS, *_OTHER_HEADS, *NESTED_HEADS)
 
 
 def parse_type(p: Parser) -> Type:
@@ -56,7 +60,7 @@ def parse_type(p: Parser) -> Type:
         if p.toks[p.i + 1] == "<":
             p.fail("PARSE/026", f"'<' of '{head}' is never closed", p.i + 1)
         p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
-    elif head in ("group", "pool"):
+    elif head in _HEADS_WITH_EXTENTS:
         p.i += 1
         return _dims(p, token, head, start)
     elif head == "encoding":
@@ -78,9 +82,9 @@ def parse_type(p: Parser) -> Type:
             p.fail("PARSE/007", f"unknown storage space '{space}'", p.i - 1, type_name=space)
         p.take(">")
         return StorageType(space)
-    elif ("." in token and (token[0].isalpha() or token[0] in "_$")) or (
-        token in ("channel", "read", "write") and p.toks[p.i + 1] == "<"
-    ):
+    elif token in NESTED_HEADS:
+        return _nested(p, token)
+    elif "." in token and (token[0].isalpha() or token[0] in "_$"):
         return _opaque(p)
     else:
         if not (token[:1].isalpha() or token[:1] in ("_", "$")):
@@ -179,6 +183,8 @@ def _dims(p: Parser, token: str, kind: str, start: int) -> Type:
         dims.append(int(match.group(1)) if match.group(1) is not None else p.dimension_value(match.group(2), start))
         at = match.end()
         if at == end:
+            if kind == "pool" and len(dims) > 1:
+                p.fail("PARSE/004", f"a pool has one block size, not {len(dims)}", start, text=token)
             return DimsType(kind, tuple(dims))
         if token[at] != "x":
             p.fail("PARSE/004", f"malformed type '{token}'", start, text=token)
@@ -219,6 +225,26 @@ def _function(p: Parser) -> Type:
     inputs = side()
     p.take("->")
     return FunctionType(inputs, side())
+
+
+def _nested(p: Parser, head: str) -> Type:
+    start = p.i
+    p.i += 1
+    if p.toks[p.i] != "<":
+        p.fail("PARSE/004", f"'{head}' needs the type that it holds: '{head}<...>'", start, text=head)
+    p.take("<")
+    parts: list[Type] = []
+    for k in range(NESTED_HEADS[head]):
+        if k:
+            p.take(",")
+        parts.append(p.type())
+    mutable = head == "read" and p.accept(",")
+    if mutable:
+        p.take("mutable")
+    if p.toks[p.i] == "":
+        p.fail("PARSE/026", f"'<' of '{head}' is never closed", start + 1)
+    p.take(">")
+    return NestedType(head, tuple(parts), mutable)
 
 
 def _opaque(p: Parser) -> Type:
