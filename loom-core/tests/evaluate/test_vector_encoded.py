@@ -120,11 +120,6 @@ def test_ggml_records(programs: Programs) -> None:
         ("#encoding.u4<payload_elements=1, payload_packing=base_n_packed>", "elements of 4 bits"),
         (
             "#encoding.i8<affine=scale_only, payload_elements=1, scale_format=f32, scale_operands=1, "
-            "scale_topology=block_1d>",
-            "groups of []",
-        ),
-        (
-            "#encoding.i8<affine=scale_only, payload_elements=1, scale_format=f32, scale_operands=1, "
             "scale_topology=tensor_global>",
             "without 'scale'",
         ),

@@ -9,7 +9,7 @@ import numpy as np
 
 from loom.evaluate.faults import FaultCode, fault, unsupported
 from loom.evaluate.numeric.formats import Array
-from loom.evaluate.values import DENSE, Buffer, Layout, View, integer
+from loom.evaluate.values import DENSE, Buffer, Layout, StorageFormat, View, integer
 from loom.ir.attributes import Encoding
 from loom.ir.core import Op, Value
 from loom.ir.types import ShapedType, Type
@@ -39,9 +39,25 @@ def strides_of(frame: Frame, op: Op, type_: ShapedType, extents: Sequence[Array]
             rank_a=len(layout.strides),
             rank_b=len(extents),
         )
+    if layout.promised.any():
+        _check_promise(frame, op, layout, extents, dense)
     if layout.dense.ndim == 0 and not layout.dense:
         return layout.strides
     return tuple(np.where(layout.dense, d, s) for d, s in zip(dense, layout.strides, strict=True))
+
+
+def _check_promise(frame: Frame, op: Op, layout: Layout, extents: Sequence[Array], dense: Sequence[Array]) -> None:
+    """Fault where strides that were promised to be dense are not those of the view; a single element has none."""
+    for axis, (extent, wanted, stride) in enumerate(zip(extents, dense, layout.strides, strict=True)):
+        lane = frame.offender(layout.promised & ~layout.dense & (extent > 1) & (stride != wanted))
+        if lane is not None:
+            raise frame.fault(
+                FaultCode.FALSE_PREDICATE,
+                op,
+                f"a layout assumed to be dense has another stride than the view's on axis {axis}",
+                lane,
+                predicate="dense",
+            )
 
 
 def dense_strides(extents: Sequence[Array]) -> tuple[Array, ...]:
@@ -60,6 +76,8 @@ def _layout(frame: Frame, op: Op, encoding: Encoding | Value | None) -> Layout:
         return DENSE
     if isinstance(encoding, Value):
         value = frame.env[encoding]
+        if isinstance(value, StorageFormat):
+            return value.layout
         if isinstance(value, Layout):
             return value
         encoding = value

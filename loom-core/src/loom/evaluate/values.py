@@ -15,6 +15,7 @@ import numpy as np
 
 from loom.evaluate.numeric.formats import FORMATS, Array, ScalarFormat
 from loom.evaluate.storage import Storage
+from loom.ir.attributes import Encoding
 from loom.ir.types import ScalarType, ShapedType, Type
 
 #: An Array, Buffer, View, Layout, or an opaque static value (an encoding specification).
@@ -52,11 +53,21 @@ class View:
 class Layout:
     """A layout value. Lanes where ``dense`` holds take the view's own extents, the others ``strides`` (elements).
 
-    ``strides`` is empty for a value that is dense everywhere.
+    ``strides`` is empty for a value that is dense everywhere. Where ``promised`` holds the program has promised that
+    the strides are row-major for the extents of every view that uses them.
     """
 
     dense: Array
     strides: tuple[Array, ...] = ()
+    promised: Array = attrs.field(factory=lambda: np.asarray(False))
+
+
+@attrs.frozen
+class StorageFormat:
+    """A storage value made from run-time parts: where elements lie, and the static schema of their payloads."""
+
+    layout: Layout
+    schema: Encoding
 
 
 @attrs.frozen(eq=False)
@@ -124,7 +135,13 @@ def choose(type_: Type, condition: Array, a: RuntimeValue, b: RuntimeValue) -> R
         return Layout(
             _choose_array(condition, a.dense, b.dense),
             _choose_each(condition, _padded(a.strides, rank), _padded(b.strides, rank)),
+            _choose_array(condition, a.promised, b.promised),
         )
+    if isinstance(a, StorageFormat) and isinstance(b, StorageFormat) and a.schema == b.schema:
+        return StorageFormat(choose(type_, condition, a.layout, b.layout), a.schema)
+    if isinstance(a, frozenset):
+        # Transfers and groups know their work-items themselves.
+        return a | b
     if a == b:
         return a
     raise TypeError(f"lanes hold different values of type {type_}")

@@ -35,26 +35,40 @@ def _read_dict(p: Parser, keyed: dict[str, tuple[int, Any]], defaults: tuple[obj
     if p.accept("{"):
         seen: set[str] = set()
         while not p.accept("}"):
-            at = p.i
-            key = p.identifier("a key")
-            if key in seen:
-                p.fail("PARSE/020", f"key '{key}' is given twice", at, key_name=key)
-            seen.add(key)
-            if key not in keyed:
-                p.fail(
-                    "PARSE/018",
-                    f"unknown attribute '{key}'",
-                    at,
-                    context="attribute dictionary",
-                    value=key,
-                    hint=did_you_mean(key, keyed) or (f"one of: {', '.join(keyed)}" if keyed else None),
-                )
-            p.take("=")
-            index, kind = keyed[key]
-            values[index] = attribute_syntax.read(p, kind)
+            _read_entry(p, keyed, values, seen)
             if not p.accept(","):
                 p.take("}")
                 break
+    return values[0] if single else tuple(values)
+
+
+def _read_entry(p: Parser, keyed: dict[str, tuple[int, Any]], values: list[object], seen: set[str]) -> None:
+    at = p.i
+    key = p.identifier("a key")
+    if key in seen:
+        p.fail("PARSE/020", f"key '{key}' is given twice", at, key_name=key)
+    seen.add(key)
+    if key not in keyed:
+        p.fail(
+            "PARSE/018",
+            f"unknown attribute '{key}'",
+            at,
+            context="attribute dictionary",
+            value=key,
+            hint=did_you_mean(key, keyed) or (f"one of: {', '.join(keyed)}" if keyed else None),
+        )
+    p.take("=")
+    index, kind = keyed[key]
+    values[index] = attribute_syntax.read(p, kind)
+
+
+def _read_keyed(p: Parser, keyed: dict[str, tuple[int, Any]], defaults: tuple[object, ...], single: bool) -> object:
+    values = list(defaults)
+    seen: set[str] = set()
+    if p.toks[p.i] != ">":
+        _read_entry(p, keyed, values, seen)
+        while p.accept(","):
+            _read_entry(p, keyed, values, seen)
     return values[0] if single else tuple(values)
 
 
@@ -71,6 +85,12 @@ def _dict_entries(op: Op, args: Args) -> list[tuple[str, str]]:
 
 def _write_dict(pn: Printer, op: Op, args: Args) -> str:
     return "{" + ", ".join(f"{key} = {text}" for key, text in _dict_entries(op, args)) + "}"
+
+
+def _write_keyed(pn: Printer, op: Op, args: Args) -> str:
+    entries = dict(_dict_entries(op, args))
+    order = [op.spec.attributes[op.spec.attribute_index[name]].key for name in args]
+    return ", ".join(f"{key} = {entries[key]}" for key in order if key in entries)
 
 
 # -- [0, %i]: index lists ----------------------------------------------------------------------------------
@@ -189,6 +209,15 @@ add_directives(
             write=_write_dict,
             present=_dict_entries,
             starts=lambda token: token == "{",
+            constants=_dict_constants,
+        ),
+        # The same entries glued to the op name as `<k = v, ...>`, in the order of the declaration.
+        "keyed": DirectiveDef(
+            outputs=lambda args: [f"a_{a}" for a in args],
+            read=_read_keyed,
+            write=_write_keyed,
+            present=always,
+            starts=lambda token: True,
             constants=_dict_constants,
         ),
         "indices": DirectiveDef(

@@ -124,6 +124,7 @@ DIRECTIVES: Final[dict[str, DirectiveDef]] = {}
 # Directive -> module that adds it.
 _HOMES: Final = {
     "dict": "loom.text.attribute_directives",
+    "keyed": "loom.text.attribute_directives",
     "indices": "loom.text.attribute_directives",
     "operand_dict": "loom.text.attribute_directives",
     "aligned": "loom.text.attribute_directives",
@@ -145,6 +146,12 @@ _HOMES: Final = {
     "for_body": "loom.text.loops",
     "while": "loom.text.loops",
     "low_body": "loom.low.assembly",
+    "scenario_body": "loom.dialects.check.syntax",
+    "trial_body": "loom.dialects.check.syntax",
+    "compared_body": "loom.dialects.check.syntax",
+    "pass_body": "loom.text.pass_pipelines",
+    "pass_facts": "loom.text.pass_pipelines",
+    "pass_counts": "loom.text.pass_pipelines",
 }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from loom.dialects.index import ops as index_ops
 from loom.dialects.scalar import ops as scalar_ops
@@ -146,6 +146,27 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
     return None if size is None else [size]
 
 
+def _isa(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    from loom.dialects.encoding.known import decide_isa
+
+    decided = decide_isa(op.input, op.definition)
+    return None if decided is None else [decided]
+
+
+def _matches(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    from loom.dialects.encoding.known import decide_match
+
+    decided = decide_match(op.input, op.requirements())
+    return None if decided is None else [decided]
+
+
+def _encoding_assumption(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    """An assumption about an encoding that its definition already proves."""
+    from loom.dialects.encoding.known import proves
+
+    return [op.operands[0]] if proves(op) else None
+
+
 _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | None]]] = {
     "scalar.cmpi": _comparison,
     "index.cmp": _comparison,
@@ -165,4 +186,10 @@ _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | Non
     "scalar.xori": _neutral(0, 0),
     "scalar.shli": _neutral(0),
     "kernel.workgroup.size": _workgroup_size,
+    "encoding.isa": _isa,
+    "encoding.matches": _matches,
+    "encoding.assume.match": _encoding_assumption,
+    "encoding.assume.spec": _encoding_assumption,
+    "encoding.layout.assume.dense": _encoding_assumption,
+    "encoding.layout.assume.strided": _encoding_assumption,
 }

@@ -12,6 +12,7 @@ from loom_target_amdgpu.select.linear import times
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import MASK32, Layout, Linear, Number, Stride, as_stride
 
+MASK24: Final = (1 << 24) - 1
 Factor = int | Value
 AxisStride = int | Stride | tuple[Factor, ...]
 """A stride in elements: a number, one held in registers, or a product of extents."""
@@ -78,18 +79,39 @@ def scaled_index(s: Selector, index: Factor, stride: AxisStride) -> Linear:
     return times(s.product_of(symbols), factor)
 
 
+def scaled_number(s: Selector, number: Number, facts: IntegerFacts, stride: AxisStride) -> Linear:
+    """number * stride, for a number that selection has computed."""
+    if isinstance(stride, int):
+        return times(s.computed(number, facts), stride)
+    if isinstance(stride, Stride):
+        return _product(s, number, facts, stride)
+    factor = 1
+    for part in stride:
+        exact = part if isinstance(part, int) else s.facts.exact(part)
+        if exact is not None:
+            factor *= exact
+            continue
+        assert isinstance(part, Value)
+        (leaf, _), *_ = _product(s, number, facts, Stride(s.number(part), s.facts.integer(part))).terms
+        number, facts = s.leaf_number(leaf), s.linear.leaf_facts(leaf, None)  # type: ignore[arg-type]  # leaves
+    return times(s.computed(number, facts), factor)
+
+
+def _product(s: Selector, number: Number, own: IntegerFacts, stride: Stride) -> Linear:
+    facts = mul(own, stride.facts)
+    if facts.within(0, MASK32) and len(stride.number.words) == 1:
+        narrow = own.within(0, MASK24) and stride.facts.within(0, MASK24)
+        return s.computed(Number((s.arith.multiply(number.lo, stride.number.lo, narrow),)), facts)
+    return s.computed(Number(s.arith.mul64(s.extend(number), s.extend(stride.number)), True), facts)
+
+
 def _by_register(s: Selector, index: Factor, stride: Stride) -> Linear:
     if isinstance(index, int):
         return times(s.computed(stride.number, stride.facts), index)
     exact = s.facts.exact(index)
     if exact is not None:
         return times(s.computed(stride.number, stride.facts), exact)
-    facts = mul(s.facts.integer(index), stride.facts)
-    if facts.within(0, MASK32) and len(stride.number.words) == 1:
-        word = s.arith.multiply(s.number(index).lo, stride.number.lo)
-        return s.computed(Number((word,)), facts)
-    product = s.arith.mul64(s.extend(s.number(index)), s.extend(stride.number))
-    return s.computed(Number(product, True), facts)
+    return _product(s, s.number(index), s.facts.integer(index), stride)
 
 
 def _strided(s: Selector, op: Any) -> None:
@@ -106,6 +128,11 @@ def _strided(s: Selector, op: Any) -> None:
 
 def _dense_layout(s: Selector, op: Any) -> None:
     s.set(op.result, Layout(None))
+
+
+def _same_layout(s: Selector, op: Op) -> None:
+    """An assumption about a layout: facts, no instruction."""
+    s.set(op.results[0], s.get(op.operands[0]))
 
 
 def choose_layout(s: Selector, op: Op, condition: Any, a: Layout, b: Layout) -> Layout:
@@ -127,4 +154,9 @@ def choose_layout(s: Selector, op: Op, condition: Any, a: Layout, b: Layout) -> 
     return Layout(tuple(found))
 
 
-RULES: Final[dict[str, Rule]] = {"encoding.layout.dense": _dense_layout, "encoding.layout.strided": _strided}
+RULES: Final[dict[str, Rule]] = {
+    "encoding.layout.dense": _dense_layout,
+    "encoding.layout.strided": _strided,
+    "encoding.layout.assume.dense": _same_layout,
+    "encoding.layout.assume.strided": _same_layout,
+}

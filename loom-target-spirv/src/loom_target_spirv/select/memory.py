@@ -106,7 +106,7 @@ def _unit(context: Context, use: ScratchUse, op: Op) -> t.IntType | t.FloatType:
 
 
 def _same(context: Context, op: Op) -> None:
-    """The buffers with new facts."""
+    """The buffers or the layout with new facts."""
     for source, result in zip(op.operands, op.results, strict=False):
         context.bind(result, context.value(source))
 
@@ -473,5 +473,7 @@ MEMORY_RULES: Final[dict[str, Rule]] = {
     "view.store": _store,
     "encoding.layout.dense": _layout_dense,
     "encoding.layout.strided": _layout_strided,
+    "encoding.layout.assume.dense": _same,
+    "encoding.layout.assume.strided": _same,
 }
 """Buffers, views, layouts, and accesses to elements."""

@@ -149,6 +149,11 @@ def _strided(c: Context, op: Any) -> None:
     c.bind(op.result, Layout(tuple(e if isinstance(e, int) else c.word(e) for e in entries)))
 
 
+@selects("encoding.layout.assume.dense", "encoding.layout.assume.strided")
+def _assumed_layout(c: Context, op: Op) -> None:
+    c.bind(op.results[0], c.layout(op.operands[0]))
+
+
 @selects("encoding.define")
 def _define(c: Context, op: Any) -> None:
     if op.operands:

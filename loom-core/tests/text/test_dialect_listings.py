@@ -1,0 +1,55 @@
+"""Canonical listings of dialects: valid, a fixed point of the printer, and unchanged by the binary form."""
+
+from __future__ import annotations
+
+import pytest
+
+from loom.bytecode import read_module, write_module
+from loom.text.parser import parse_module
+from loom.text.printer import print_module
+from loom.verify.verifier import require_valid
+
+ENCODINGS = """\
+func.def @encodings(%cols: index, %e: encoding<schema>, %l: encoding<layout>) -> (encoding<storage>, i1) {
+  %layout = encoding.layout.strided [%cols, 1] : encoding<layout>
+  %schema = encoding.define #ggml.q8_0 : encoding<schema>
+  %storage = encoding.define #encoding.storage {layout = %layout : encoding<layout>, schema = %schema : encoding<schema>} : encoding<storage>
+  %is = encoding.isa<#ggml.q8_0> %e : encoding<schema>
+  %fits = encoding.matches<element_format = i4, affine = scale_only> %e : encoding<schema>
+  %both = scalar.ori %is, %fits : i1
+  %dense = encoding.layout.assume.dense %l : encoding<layout>
+  %ranked = encoding.layout.assume.strided %l {rank = 3} : encoding<layout>
+  %known = encoding.assume.spec %e, #ggml.q6_k : encoding<schema>
+  %packed = encoding.assume.match<payload_packing = bitplane_stream> %e : encoding<schema>
+  %h = encoding.define #transform.hadamard<normalization=orthonormal> : encoding<transform>
+  func.return %storage, %both : encoding<storage>, i1
+}
+"""
+
+LISTINGS = {"encoding": ENCODINGS}
+
+
+@pytest.mark.parametrize("text", LISTINGS.values(), ids=LISTINGS)
+def test_listings_are_canonical(text: str) -> None:
+    module = parse_module(text)
+    require_valid(module)
+    assert print_module(module) == text
+    assert print_module(read_module(write_module(module))) == text
+
+
+@pytest.mark.parametrize(
+    ("loose", "canonical"),
+    [
+        (
+            "encoding.matches < affine=none ,element_format =i4 > %e: encoding<schema>",
+            "encoding.matches<element_format = i4, affine = none> %e : encoding<schema>",
+        ),
+        (
+            "encoding.isa<#encoding.i4 <payload_packing=dense_lanes , payload_elements = 4>> %e : encoding<schema>",
+            "encoding.isa<#encoding.i4<payload_elements=4, payload_packing=dense_lanes>> %e : encoding<schema>",
+        ),
+    ],
+)
+def test_loose_spelling_becomes_canonical(loose: str, canonical: str) -> None:
+    body = "func.def @f(%e: encoding<schema>) {{\n  %r = {}\n  func.return\n}}\n"
+    assert print_module(parse_module(body.format(loose))) == body.format(canonical)
