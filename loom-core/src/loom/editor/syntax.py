@@ -54,6 +54,9 @@ DIRECTIVES: Final[Mapping[str, DirectiveSyntax]] = {
     "counted_args": _ARGUMENTS,
     "declared": _fixed("TYPE⟦ where [PREDICATE(...), ...]⟧", "where"),
     "dict": DirectiveSyntax(_dictionary),
+    "compared_body": _fixed(
+        "⟦[actual(%a: TYPE, ...), expected(%e: TYPE, ...)]⟧⟦()⟧ {EXPECTATIONS}", "actual", "expected"
+    ),
     "for_body": _filled("{$0}"),
     "for_header": _fixed("%iv = [%lower to %upper step %step]⟦(%name = %value : TYPE, ...)⟧", "to", "step"),
     "indices": _filled("[%$0 or INTEGER, ...]"),
@@ -72,6 +75,8 @@ DIRECTIVES: Final[Mapping[str, DirectiveSyntax]] = {
     "while": _fixed(
         "⟦(%name = %value : TYPE, ...)⟧⟦ -> (TYPE, ...)⟧ {before} do⟦(%argument: TYPE, ...)⟧ {after}", "do"
     ),
+    "scenario_body": _fixed("⟦configure[N](%c: index, %entropy: check.entropy) {...}⟧ {TRIALS}", "configure"),
+    "trial_body": _fixed("(%trial: index, %entropy: check.entropy) {BODY}"),
 }
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\Z")

@@ -133,7 +133,8 @@ def _read_field(out: _Source, names: _Names, name: str) -> None:
                 out.emit(f"o_{name} = [o_{name}]")
         return
     if name in names.attributes:
-        kind = names.spec.attributes[names.attributes[name]].kind
+        attribute = names.spec.attributes[names.attributes[name]]
+        kind = attribute.kind
         if isinstance(kind, EnumKind) and not kind.open:
             words = out.const(kind.words)
             constant = out.const(kind)
@@ -146,7 +147,9 @@ def _read_field(out: _Source, names: _Names, name: str) -> None:
             out.emit(f"a_{name} = a_{name}[1:]; i += 1")
         else:
             reader = out.const(attribute_syntax.READERS[kind.name])
-            out.emit(f"p.i = i; a_{name} = {reader}(p, {out.const(kind)}); i = p.i")
+            # An empty dictionary that may be left out is the same as none, and prints as nothing.
+            absent = f" or a_{name}" if kind.name == "dict" and not attribute.required else ""
+            out.emit(f"p.i = i; a_{name} = {reader}(p, {out.const(kind)}){absent}; i = p.i")
         return
     region = names.region(name)
     if region is not None:
@@ -356,7 +359,7 @@ def _joined(pieces: list[str]) -> str:
 def _print(out: _Source, names: _Names, element: Element, flat: list[tuple[str, str]]) -> None:
     if isinstance(element, Literal):
         text = element.text
-        if not flat and text[:1] not in ("<", "(", ""):
+        if not flat and text[:1] not in ("<", "(", "[", ""):
             text = text if text.startswith(" ") else " " + text
         flat.append(("text", repr(text)))
     elif isinstance(element, Field):

@@ -82,26 +82,44 @@ class Printer:
     def region(self, region: Region, implicit: bool) -> str:
         """``{ ... }``; an empty terminator at the end is left out when ``implicit``."""
         outer = self.pad
-        pad = self.pad = outer + "  "
+        self.pad = outer + "  "
         lines: list[str] = ["{"]
-        add = lines.append
         try:
             for index, block in enumerate(region.blocks):
                 if index or self._prints_label(block):
                     self._label_line(block, outer, lines)
-                op = block.first
-                while op is not None:
-                    if op.blank_before:
-                        add("")
-                    for comment in op.comments:
-                        add(f"{pad}// {comment}" if comment else f"{pad}//")
-                    if not (implicit and op.next is None and _is_empty_terminator(op)):
-                        add(pad + self.statement(op))
-                    op = op.next
+                self._statements(block.first, None, implicit, lines)
         finally:
             self.pad = outer
-        add(outer + "}")
-        text = "\n".join(lines)
+        lines.append(outer + "}")
+        return self._deferred("\n".join(lines))
+
+    def braces(self, first: Op | None, end: Op | None) -> str:
+        """``{ ... }`` around the operations of a block from ``first`` up to and without ``end``."""
+        outer = self.pad
+        self.pad = outer + "  "
+        lines = ["{"]
+        try:
+            self._statements(first, end, False, lines)
+        finally:
+            self.pad = outer
+        lines.append(outer + "}")
+        return self._deferred("\n".join(lines))
+
+    def _statements(self, op: Op | None, end: Op | None, implicit: bool, lines: list[str]) -> None:
+        add = lines.append
+        pad = self.pad
+        while op is not end:
+            assert op is not None
+            if op.blank_before:
+                add("")
+            for comment in op.comments:
+                add(f"{pad}// {comment}" if comment else f"{pad}//")
+            if not (implicit and op.next is None and _is_empty_terminator(op)):
+                add(pad + self.statement(op))
+            op = op.next
+
+    def _deferred(self, text: str) -> str:
         if len(text) < DEFER_AT:
             return text
         self.deferred.append(text)

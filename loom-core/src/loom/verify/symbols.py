@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import attrs
 
+from loom.dialects.check.verify import check_invoke, check_subject
 from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.kernel.verify import check_dispatch, check_launch
@@ -16,12 +17,16 @@ from loom.ir.diagnostics import Diagnostic, Related
 
 @attrs.frozen
 class SymbolUse:
-    """How an op refers to a symbol: attribute, kinds it accepts, what to call them, and a signature check."""
+    """How an op refers to a symbol: attribute, kinds it accepts, what to call them, and a signature check.
+
+    ``also`` is a second reference of the same op.
+    """
 
     attribute: str
     kinds: tuple[str, ...]
     what: str
     check: Callable[[Any, Any], list[Diagnostic]] | None = None
+    also: SymbolUse | None = None
 
 
 def _call(op: Any, target: Any) -> list[Diagnostic]:
@@ -101,9 +106,15 @@ USES: Final[dict[str, SymbolUse]] = {
     "kernel.launch": SymbolUse("callee", KERNELS, "a kernel", check_launch),
     "kernel.dispatch": SymbolUse("callee", ENTRIES, "an executable entry", check_dispatch),
     "command.program.launch": SymbolUse("callee", PROGRAMS, "a command program", check_program_launch),
-    "check.benchmark": SymbolUse("case", ("check.case",), "a check case"),
+    "check.benchmark": SymbolUse("case", ("check.case", "check.scenario"), "a check case or scenario"),
+    "check.invoke": SymbolUse("callee", FUNCTIONS, "a function", check_invoke),
+    "check.compare": SymbolUse(
+        "subject", FUNCTIONS, "a function", check_subject,
+        SymbolUse("oracle", FUNCTIONS, "a function", check_subject),
+    ),
     "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
     "low.invoke": SymbolUse("callee", LOW_FUNCTIONS, "a Low function"),
+    "pass.call": SymbolUse("callee", ("pass.pipeline",), "a pass pipeline"),
     "global.load": SymbolUse("symbol", ("global.constant", "global.variable"), "a global"),
     "global.store": SymbolUse("symbol", ("global.variable", "global.constant"), "a global"),
 }
@@ -134,12 +145,12 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
     """Check the symbol references of one operation."""
     found: list[Diagnostic] = []
     use = USES.get(op.name)
-    if use is not None:
+    while use is not None:
         name = op.attribute(use.attribute)
         if isinstance(name, str):
-            target, found = check_symbol(op, symbols, name, use.kinds, use.what)
-            if target is not None and use.check is not None:
-                found = use.check(op, target)
+            target, faults = check_symbol(op, symbols, name, use.kinds, use.what)
+            found += use.check(op, target) if target is not None and use.check is not None else faults
+        use = use.also
     for attribute in ("target", "witness"):
         if attribute in op.spec.attribute_index:
             name = op.attribute(attribute)

@@ -7,6 +7,7 @@ from typing import Final
 from loom.dialects import words as w
 from loom.dialects.check import verify as v
 from loom.ir.core import Op, Region, Value
+from loom.ir.types import BUFFER, I64, OpaqueType
 from loom.spec import constraints as c
 from loom.spec import kinds as k
 from loom.spec import model as s
@@ -16,6 +17,11 @@ NAN_POLICY: Final = k.enum("NaN policy", {"same": 1, "different": 2})
 WRITE_MODE: Final = k.enum("file write mode", {"always": 1, "on_failure": 2})
 
 DATA: Final = c.Constraint("scalar or tensor", None, lambda t: t in c.SCALAR.members or c.TENSOR.accepts(t))  # type: ignore[operator]
+STORED: Final = c.Constraint("scalar, tensor or buffer", None, lambda t: t is BUFFER or DATA.accepts(t))
+ENTROPY: Final = OpaqueType("check.entropy")
+"""The type of a source of values in a scenario; see :mod:`loom.check.entropy`."""
+_ENTROPY: Final = c.Constraint("check.entropy", frozenset({ENTROPY}))
+_RANDOM_BITS: Final = c.Constraint("i64", frozenset({I64}))
 IN_CASE: Final = ("in_case",)
 
 
@@ -30,14 +36,14 @@ class Case(Op):
 
 @s.op("check.return", "", traits=("terminator",))
 class Return(Op):
-    """Ends a case."""
+    """Ends a case, a scenario, a trial or the expectations of a comparison."""
 
 
 @s.op(
     "check.benchmark", "<$case>⟦ $symbol⟧⟦ $parameters⟧", traits=("module_record", "symbol", "check"), symbol="symbol"
 )
 class Benchmark(Op):
-    """Selects assignments of a case for timing."""
+    """Selects assignments of a case, or a scenario, for timing."""
 
     case: str = s.attribute(k.SYMBOL)
     symbol: str | None = s.optional_attribute(k.SYMBOL_NAME)
@@ -206,9 +212,18 @@ class _Pair(Expectation):
     expected: Value = s.operand(DATA)
 
 
-for _name, _summary in (("equal", "Element-wise ==."), ("bitwise", "Byte for byte.")):
+class _StoredPair(Expectation):
+    __slots__ = ()
+    actual: Value = s.operand(STORED)
+    expected: Value = s.operand(STORED)
+
+
+for _base, _name, _summary in (
+    (_StoredPair, "equal", "Element-wise ==; of buffers, their bytes."),
+    (_Pair, "bitwise", "Byte for byte."),
+):
     s.define(
-        _Pair,
+        _base,
         f"check.expect.{_name}",
         " actual($actual) expected($expected) : type($actual)",
         traits=IN_CASE,
@@ -263,3 +278,83 @@ class ExpectEvent(Op):
 
     provider: str = s.attribute(k.KEY)
     pattern: dict[str, object] = s.attribute(k.DICT)
+
+
+@s.op(
+    "check.scenario",
+    "⟦ $visibility⟧ $symbol $<scenario_body body configurations>",
+    traits=("symbol", "isolated", "check"),
+    symbol="symbol",
+    verify=v.scenario,
+)
+class Scenario(Op):
+    """Trials on values that are derived from the scenario's name, repeated for every configuration."""
+
+    visibility: str | None = s.optional_attribute(w.VISIBILITY)
+    symbol: str = s.attribute(k.SYMBOL_NAME)
+    configurations: int | None = s.optional_attribute(k.INT)
+    body: Region = s.region("check.return")
+
+
+@s.op("check.trial", "[$count]$<trial_body body>", verify=v.trial)
+class Trial(Op):
+    """Runs its body as often as stated, with the number of the trial and entropy of its own."""
+
+    count: int = s.attribute(k.INT)
+    body: Region = s.region("check.return", implicit=True)
+
+
+@s.op("check.entropy.fork", " $source name($key) : type($source)", traits=("pure",), verify=v.in_scenario)
+class EntropyFork(Op):
+    """An independent source of values for a name."""
+
+    source: Value = s.operand(_ENTROPY)
+    key: str = s.attribute(k.STRING)
+    result: Value = s.result(_ENTROPY, fixed=ENTROPY)
+
+
+@s.op(
+    "check.entropy.read",
+    " $entropy$<indices index> : type($entropy) -> type($result)",
+    traits=("pure",),
+    verify=v.entropy_read,
+)
+class EntropyRead(Op):
+    """The 64 bits of a source at a position."""
+
+    entropy: Value = s.operand(_ENTROPY)
+    index: list[Value] = s.operands(c.INDEX)
+    static_index: tuple[int, ...] = s.attribute(k.STATIC_INDICES)
+    result: Value = s.result(_RANDOM_BITS)
+
+
+@s.op(
+    "check.compare",
+    "<$subject⟦, $oracle⟧>($args) : (type($args)) -> $<compared_body body>",
+    verify=v.compare,
+)
+class Compare(Op):
+    """Runs a function and what it should agree with on separate copies of the arguments, and compares.
+
+    Without an oracle the function's own reference execution is what it should agree with. The body names results of
+    the function as actual values and those of the other as expected ones; arguments stand for the copy of each side.
+    """
+
+    subject: str = s.attribute(k.SYMBOL)
+    oracle: str | None = s.optional_attribute(k.SYMBOL)
+    args: list[Value] = s.operands(STORED)
+    body: Region = s.region("check.return", implicit=True)
+
+
+@s.op(
+    "check.invoke",
+    "<$callee>($args) : (type($args)) -> (type($results))",
+    traits=IN_CASE,
+    verify=v.in_case,
+)
+class Invoke(Op):
+    """Calls a function on the device; a tensor's storage serves where the function takes a buffer."""
+
+    callee: str = s.attribute(k.SYMBOL)
+    args: list[Value] = s.operands(STORED)
+    results: list[Value] = s.results(STORED)
