@@ -66,7 +66,7 @@ A rule may still refuse some types or attribute values, with a diagnostic.
 
 # An op with one of these traits is no step of a computation: what holds or reaches it gives it its meaning.
 _NO_STEP: Final = frozenset({"symbol", "module_record", "terminator", "hint", "low", "command"})
-_NO_STEP_DIALECTS: Final = frozenset({"low", "command"})
+_NO_STEP_DIALECTS: Final = frozenset({"low", "command", "pass"})
 # Specialization answers or expands these before any target sees them.
 _RESOLVED: Final = frozenset({"config.get", "target.subgroup.size", "template.apply", "template.call"})
 _BRANCHES: Final = ("cfg.br", "cfg.cond_br")

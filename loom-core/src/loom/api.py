@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, SourceFile, Span, did_you_mean, fail
+from loom.ir.records import record
 
 if TYPE_CHECKING:
     from loom.bytecode import BytecodeFile
@@ -146,7 +145,7 @@ def link(
     return result
 
 
-@attrs.frozen
+@record
 class Specialized:
     """A specialized module and the provider selections behind it."""
 
@@ -163,7 +162,7 @@ def specialize(module: Module, target: TargetProfile | str | None, roots: Sequen
     return Specialized(result.module, tuple(result.selections))
 
 
-@attrs.frozen
+@record
 class Compilation:
     """What compiling made: the artifacts and the specialized module they came from."""
 
@@ -288,6 +287,27 @@ def lower(compilation: Compilation) -> Module | None:
     format = str(compilation.request.options.get("format") or (profile.default_format if profile is not None else ""))
     emitter = find_emitter(format)
     return emitter.lower(compilation.request) if emitter.lower is not None else None
+
+
+def lower_module(module: Module, target: TargetProfile | str) -> Module:
+    """Select the instructions of a target for everything in a specialized module that its default format takes."""
+    from loom.plugins.manager import find_emitter
+    from loom.plugins.records import EmitRequest
+
+    profile = _as_target(target)
+    assert profile is not None
+    emitter = find_emitter(profile.default_format)
+    if emitter.lower is None:
+        raise fail(
+            "TARGET/036",
+            f"the format '{emitter.format}' has no Low form",
+            None,
+            emitter="driver",
+            emitter_key=emitter.format,
+        )
+    symbols = module.symbols()
+    names = select_roots(module, (), emitter.root_traits, emitter.format)
+    return emitter.lower(EmitRequest(module, tuple(symbols[n] for n in names), profile))
 
 
 def prepare_checks(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from loom.passes.catalogue import PASSES
 from loom.tools.opt import main
-from loom.tools.opt_passes import PASSES
 
 SOURCE = """\
 template.decl @t.twice(%v: i32, %f: index) -> (i32)
@@ -113,9 +113,14 @@ def test_passes_are_listed_and_described(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["--list-passes"]) == 0
     listed = json.loads(capsys.readouterr().out)["passes"]
     assert [row["key"] for row in listed] == list(PASSES)
-    assert all(row["available"] and row["description"] for row in listed)
-    assert main(["--pass-help=cse"]) == 0
-    assert capsys.readouterr().out.startswith("cse (function): ")
+    assert all(row["description"] for row in listed)
+    assert [row["key"] for row in listed if not row["available"]] == ["source-to-low"]
+    (row,) = (row for row in listed if row["key"] == "canonicalize")
+    assert row["options"] == [{"name": "max-iterations", "kind": "int", "required": False, "minimum": 1}]
+    assert main(["--pass-help=canonicalize"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("canonicalize (function): ")
+    assert "max-iterations: integer, at least 1" in text
 
 
 def test_an_unknown_pass_is_a_usage_error(source: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,7 +130,55 @@ def test_an_unknown_pass_is_a_usage_error(source: str, capsys: pytest.CaptureFix
     assert "did you mean 'canonicalize'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("key", PASSES)
+PIPELINES = """
+pass.pipeline<module> @ahead pipeline {
+  for func {
+    strip-hints
+    pipeline-scf-for
+  }
+}
+"""
+
+
+def test_a_pipeline_of_the_module_runs(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The pipeline first, then the passes; dumps know it by its symbol."""
+    Path(source).write_text(SOURCE + PIPELINES)
+    command = [source, "--pipeline=@ahead", "--pass=dce", "--pass-report=json", "--output=out.loom"]
+    assert main([*command, "--dump-ir-before=@ahead", "--dump-ir-output=dump.loom"]) == 0
+    rows = json.loads(capfd.readouterr().err)["invocations"]
+    asked = [("strip-hints", "twice", "@ahead"), ("strip-hints", "unused", "@ahead"),
+             ("pipeline-scf-for", "unused", "@ahead"), ("strip-hints", "f", "@ahead"),
+             ("pipeline-scf-for", "f", "@ahead")]  # fmt: skip
+    assert [(r["pass"], r["symbol"], r["pipeline"]) for r in rows if r["pass"] != "dce"] == asked
+    assert rows[4]["statistics"] == {"loops-pipelined": 1, "policies-cleared": 1}
+    assert [r["pipeline"] for r in rows[5:]] == ["", "", ""]
+    assert Path("dump.loom").read_text() == "// before @ahead\n" + SOURCE + PIPELINES
+    assert main([source, "--pipeline=@aheads"]) == 1
+    assert "did you mean 'ahead'" in capfd.readouterr().err
+
+
+def test_a_failing_pass_leaves_a_reproducer(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    command = ["--pass=cse", "--pass=pipeline-scf-for", "--output=out.loom"]
+    assert main([source, *command, "--pass-reproducer=again.loom", "--diagnostic-format=json"]) == 1
+    rows = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [row["error_id"] for row in rows] == ["ERR_STRUCTURE_014", "ERR_STRUCTURE_028"]
+    assert rows[1]["params"]["pass_key"] == "pipeline-scf-for"
+    assert main(["again.loom", "--pipeline=@loom.reproducer"]) == 1
+    assert "[STRUCTURE/014]" in capfd.readouterr().err
+    assert main([source, "--pass=cse", "--pass-reproducer=none.loom", "--output=out.loom"]) == 0
+    assert not Path("none.loom").exists()
+
+
+def test_options_of_passes(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([source, "--pass=canonicalize{max_iterations = 1},dce", "--output=out.loom"]) == 0
+    assert main([source, "--pass=canonicalize{max_iterations = 0}"]) == 1
+    assert "must be at least 1" in capfd.readouterr().err
+    with pytest.raises(SystemExit):
+        main([source, "--pass=canonicalize{max_iterations}"])
+    assert "expected '='" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("key", [key for key, info in PASSES.items() if not info.needs_target])
 def test_every_pass_keeps_a_valid_module(source: str, key: str, capfd: pytest.CaptureFixture[str]) -> None:
     Path(source).write_text(SOURCE.replace("    scf.schedule.fence\n", ""))
     assert main([source, f"--pass={key}", "--output=out.loom"]) == 0, capfd.readouterr().err

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from loom.evaluate.values import RuntimeValue
-from loom.spec.registry import CORE_DIALECTS
+from loom.spec.registry import CORE_DIALECTS, core_package
 
 if TYPE_CHECKING:
     from loom.evaluate.frame import Frame
@@ -57,5 +57,5 @@ def _package(op: Op) -> str:
     """The package whose module ``evaluate`` has the rules of the operation's dialect."""
     dialect = op.spec.dialect
     if dialect in CORE_DIALECTS:
-        return "loom.dialects.global_" if dialect == "global" else f"loom.dialects.{dialect}"
+        return core_package(dialect)
     return type(op).__module__.rpartition(".")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import keyword
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ CORE_DIALECTS: Final = (
     "kernel",
     "low",
     "metadata",
+    "pass",
     "scalar",
     "scf",
     "target",
@@ -51,14 +53,17 @@ def register_dialect_module(dialect: str, module: str) -> None:
     _EXTERNAL[dialect] = module
 
 
+def core_package(dialect: str) -> str:
+    """The Python package of one of core's dialects; a name that Python reserves has an underscore behind it."""
+    return f"loom.dialects.{dialect}{'_' if keyword.iskeyword(dialect) else ''}"
+
+
 def load_dialect(dialect: str) -> None:
     """Import the declarations of a dialect if there is one."""
     if dialect in _LOADED:
         return
     if dialect in CORE_DIALECTS:
-        importlib.import_module(
-            f"loom.dialects.{dialect}_.ops" if dialect == "global" else f"loom.dialects.{dialect}.ops"
-        )
+        importlib.import_module(f"{core_package(dialect)}.ops")
     else:
         from loom.plugins.manager import load_plugins
 

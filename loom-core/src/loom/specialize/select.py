@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from loom.dialects.template import ops as template
 from loom.facts import integers
 from loom.facts.analysis import FunctionFacts
@@ -14,6 +12,7 @@ from loom.facts.integers import COMPARISONS, IntegerFacts, exactly
 from loom.ir.attributes import Encoding, Predicate, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import LoomError, Related, fail
+from loom.ir.records import record
 from loom.ir.types import ADDRESSES, INTEGERS
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ def decide_requirement(requirement: Encoding, target: TargetProfile | None) -> b
     return None
 
 
-@attrs.frozen
+@record
 class Candidate:
     """A provider at one application: its verdict and the conditions that decided it."""
 
@@ -124,7 +123,7 @@ def classify(
     return Candidate(provider, _all(answers), tuple(reasons))
 
 
-@attrs.frozen
+@record
 class Selection:
     """A row of the compile report: what an application was bound to."""
 
@@ -134,6 +133,18 @@ class Selection:
     priority: int
     outcome: str
     provider_count: int
+
+    def row(self) -> dict[str, object]:
+        """The row for a report (language reference, part 3, section 10.5)."""
+        return {
+            "category": "template-selection",
+            "function": self.function,
+            "contract": self.contract,
+            "selected_provider": self.provider,
+            "selected_priority": self.priority,
+            "outcome": self.outcome,
+            "provider_count": self.provider_count,
+        }
 
 
 def select(

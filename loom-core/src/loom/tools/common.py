@@ -53,15 +53,23 @@ def wants_colour(stream: object) -> bool:
     return bool(isatty and isatty()) and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def report(error: LoomError) -> None:
-    """Print diagnostics to standard error."""
+def report(error: LoomError, form: str = "text") -> None:
+    """Print diagnostics to standard error, as text or as one JSON object a line."""
+    if form == "json":
+        import json
+
+        sys.stderr.writelines(json.dumps(diagnostic.to_json()) + "\n" for diagnostic in error.diagnostics)
+        return
     colour = wants_colour(sys.stderr)
     for diagnostic in error.diagnostics:
         sys.stderr.write(diagnostic.render(colour) + "\n")
 
 
-def run_tool(prog: str, body: Callable[[], int]) -> int:
-    """Run a command; bad input ends in a message and a status, never in a traceback."""
+def run_tool(prog: str, body: Callable[[], int], diagnostics: str = "text") -> int:
+    """Run a command; bad input ends in a message and a status, never in a traceback.
+
+    ``diagnostics`` is the form in which they are printed: ``text`` or ``json``.
+    """
     # Imported here so that --help does not wait for them.
     from loom.ir.diagnostics import LoomError
     from loom.plugins.manager import PluginError
@@ -71,7 +79,7 @@ def run_tool(prog: str, body: Callable[[], int]) -> int:
         sys.stdout.flush()
         return status
     except LoomError as error:
-        report(error)
+        report(error, diagnostics)
     except PluginError as error:
         sys.stderr.write(f"{prog}: error: {error}\n")
     except BrokenPipeError:

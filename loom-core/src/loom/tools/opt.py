@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import attrs
-
 from loom.tools.common import (
     EXIT_OK,
+    add_config_options,
     add_form_options,
     make_parser,
     read_module_input,
@@ -21,15 +19,18 @@ from loom.tools.common import (
     write_files,
     write_module_output,
 )
-from loom.tools.opt_passes import PASSES, PIPELINES, Context, Details, PassInfo, targets_of
 
 if TYPE_CHECKING:
     from loom.ir.core import Module
+    from loom.passes.model import PassInfo
+    from loom.passes.requests import Request
+    from loom.passes.run import Invocation
 
 EXAMPLES = """\
   loom-opt rows.loom --pipeline=default --target=amdgpu:gfx1151
-  loom-opt rows.loom --pass=canonicalize --pass=pipeline-scf-for --dump-ir-after=pipeline-scf-for
-  loom-opt rows.loom --pass=canonicalize --pass-report=json --output=out.loom
+  loom-opt rows.loom --pass='canonicalize{max-iterations=4}' --pass=pipeline-scf-for --dump-ir-after=pipeline-scf-for
+  loom-opt rows.loom --pipeline=@tidy --pass-report=json --output=out.loom
+  loom-opt rows.loom --pipeline=@tidy --pass-reproducer=failure.loom
   loom-opt --list-passes
 """
 
@@ -42,17 +43,24 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination (default: -)")
     add_form_options(parser)
-    parser.add_argument("--pipeline", choices=("", *PIPELINES), default="", help="passes to run first")
+    parser.add_argument(
+        "--pipeline",
+        default=[],
+        metavar="NAME",
+        type=_requests,
+        help="what to run first: default, source-low, '@symbol' for a pass.pipeline of the module, or a list of passes",
+    )
     parser.add_argument(
         "--pass",
         dest="passes",
-        action="append",
+        action="extend",
         default=[],
-        metavar="NAME",
-        type=_pass_key,
+        metavar="NAME{OPT=VAL,...}",
+        type=_requests,
         help="append a pass (repeatable)",
     )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target whose facts the passes may use")
+    add_config_options(parser)
     parser.add_argument(
         "--verify", choices=("true", "false"), default="true", help="check the module before and after each pass"
     )
@@ -60,9 +68,17 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--pass-help", type=_pass_key, metavar="NAME", help="describe one pass and stop")
     parser.add_argument(
         "--pass-report",
-        choices=("json", "text", "none"),
+        choices=("json", "text", "none", ""),
         default="none",
         help="what each pass did and how long it took, on standard error",
+    )
+    parser.add_argument(
+        "--pass-reproducer",
+        metavar="PATH",
+        help="when a pass fails, write a module that makes it fail again, and the command to run it",
+    )
+    parser.add_argument(
+        "--diagnostic-format", choices=("text", "json"), default="text", help="form of diagnostics (default: text)"
     )
     dump = parser.add_argument_group("looking in between")
     for when in ("before", "after"):
@@ -71,8 +87,8 @@ def build_parser() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="NAME",
-            type=_pass_key,
-            help=f"print the module {when} a pass",
+            type=_dump_key,
+            help=f"print the module {when} a pass or '@pipeline' (repeatable)",
         )
         dump.add_argument(f"--dump-ir-{when}-all", action="store_true", help=f"print the module {when} every pass")
     dump.add_argument("--dump-ir-format", choices=("text", "jsonl"), default="text", help="form of what is printed")
@@ -85,7 +101,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _requests(text: str) -> list[Request]:
+    from loom.passes.requests import read_requests
+
+    try:
+        return read_requests(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _pass_key(text: str) -> str:
+    from loom.passes.catalogue import PASSES
+
     if text in PASSES:
         return text
     from loom.ir.diagnostics import did_you_mean
@@ -95,111 +122,69 @@ def _pass_key(text: str) -> str:
     raise argparse.ArgumentTypeError(f"no pass is named {text!r}{hint}")
 
 
+def _dump_key(text: str) -> str:
+    return text if text.startswith("@") else _pass_key(text)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. Returns 0, or 1 for bad input or a pass that fails."""
     args = build_parser().parse_args(argv)
-    return run_tool("loom-opt", lambda: _run(args))
+    return run_tool("loom-opt", lambda: _run(args), args.diagnostic_format)
 
 
 def _run(args: argparse.Namespace) -> int:
-    if args.list_passes:
-        sys.stdout.write(json.dumps({"passes": [_describe(info) for info in PASSES.values()]}, indent=2) + "\n")
-        return EXIT_OK
-    if args.pass_help is not None:
-        info = PASSES[args.pass_help]
-        sys.stdout.write(f"{info.key} ({info.kind}): {info.description}\n")
-        return EXIT_OK
-    from loom import api
-    from loom.ir.recursion import deep_recursion
+    from loom.passes.catalogue import PASSES
+    from loom.passes.model import Context
     from loom.plugins.manager import find_target
 
     context = Context(find_target(args.target) if args.target else None)
+    if args.list_passes:
+        rows = [info.describe(context) for info in PASSES.values()]
+        sys.stdout.write(json.dumps({"passes": rows}, indent=2) + "\n")
+        return EXIT_OK
+    if args.pass_help is not None:
+        sys.stdout.write(_help_text(PASSES[args.pass_help]))
+        return EXIT_OK
+    from loom import api
+    from loom.ir.diagnostics import LoomError
+    from loom.passes.run import Runner
+
     data, name = read_module_input(args.input, args.source_format)
     module = api.load_bytes(data, name)
     dumps = Dumps(args)
-    invocations: list[Invocation] = []
+    runner = Runner(
+        module,
+        context,
+        verify=args.verify == "true",
+        measure=args.pass_report in ("json", "text"),
+        keep_failure=args.pass_reproducer is not None,
+        observe=dumps.add,
+    )
     try:
-        with deep_recursion():
-            for key in (*PIPELINES.get(args.pipeline, ()), *args.passes):
-                dumps.add("before", key, module)
-                _run_pass(PASSES[key], module, context, args, invocations)
-                dumps.add("after", key, module)
+        stopped = runner.run([*args.pipeline, *args.passes])
+    except LoomError as error:
+        if runner.failure is not None:
+            from loom.passes.reproducer import reproducer_text
+
+            text = reproducer_text(runner.failure, error.diagnostics, args.target)
+            write_files([(Path(args.pass_reproducer), text.encode())])
+        raise
     finally:
         # What was seen on the way is most useful when a pass fails.
         dumps.write()
-        _write_report(args.pass_report, invocations)
+        _write_report(args.pass_report, runner.invocations)
+    if stopped is not None:
+        sys.stderr.write(f"loom-opt: stopped: {stopped}\n")
     write_module_output(args.output, module, args.target_format)
     return EXIT_OK
 
 
-def _describe(info: PassInfo) -> dict[str, object]:
-    return {
-        "key": info.key,
-        "kind": info.kind,
-        "description": info.description,
-        "available": True,
-        "options": [],
-        "statistics": [],
-        "requirements": [],
-    }
-
-
-@attrs.define
-class Invocation:
-    """One run of a pass on one function or on the module."""
-
-    key: str
-    kind: str
-    anchor: str
-    symbol: str | None
-    pipeline: str
-    index: int
-    duration_ns: int = 0
-    changed: bool = False
-    status: str = "failed"
-    details: Details = attrs.field(factory=list)
-
-    def row(self) -> dict[str, object]:
-        """The row of the pass report."""
-        return {
-            "pass": self.key,
-            "kind": self.kind,
-            "anchor": self.anchor,
-            "pipeline": self.pipeline,
-            "symbol": self.symbol,
-            "instruction_index": self.index,
-            "duration_ns": self.duration_ns,
-            "changed": self.changed,
-            "status": self.status,
-            "statistics": {},
-            "details": self.details,
-        }
-
-
-def _run_pass(
-    info: PassInfo, module: Module, context: Context, args: argparse.Namespace, invocations: list[Invocation]
-) -> None:
-    from loom import api
-    from loom.ir.core import Module, symbol_name
-    from loom.verify.verifier import require_valid
-
-    reporting = args.pass_report != "none"
-    pipeline = args.pipeline if len(invocations) < len(PIPELINES.get(args.pipeline, ())) else ""
-    for anchor in targets_of(info, module):
-        whole = isinstance(anchor, Module)
-        symbol = None if whole else symbol_name(anchor)
-        record = Invocation(info.key, info.kind, "module" if whole else anchor.name, symbol, pipeline, len(invocations))
-        invocations.append(record)
-        before = api.print(module) if reporting else ""
-        start = time.perf_counter_ns()
-        try:
-            record.details = info.run(anchor, module, context) or []
-        finally:
-            record.duration_ns = time.perf_counter_ns() - start
-        record.changed = reporting and api.print(module) != before
-        record.status = "ok"
-    if args.verify == "true":
-        require_valid(module)
+def _help_text(info: PassInfo) -> str:
+    lines = [f"{info.key} ({info.kind}): {info.description}"]
+    for option in info.options:
+        values = " | ".join(option.words) if option.words else f"integer, at least {option.minimum}"
+        lines.append(f"  {option.name}: {values}")
+    return "\n".join(lines) + "\n"
 
 
 class Dumps:
@@ -227,7 +212,7 @@ class Dumps:
             directory = Path(self.output)
             suffix = "loom" if self.format == "text" else "jsonl"
             files = [
-                (directory / f"{number:04}-{when}-{key}.{suffix}", self._item(when, key, ir).encode())
+                (directory / f"{number:04}-{when}-{key.removeprefix('@')}.{suffix}", self._item(when, key, ir).encode())
                 for number, (when, key, ir) in enumerate(self.items)
             ]
             write_files(files, directory)

@@ -13,9 +13,11 @@ from loom.transforms.fold import constant_of, fold, make_constant
 MAX_ROUNDS = 16
 
 
-def canonicalize(root: Op, symbols: dict[str, Op], target_facts: Mapping[str, object] | None = None) -> None:
+def canonicalize(
+    root: Op, symbols: dict[str, Op], target_facts: Mapping[str, object] | None = None, max_rounds: int = MAX_ROUNDS
+) -> None:
     """Simplify the body of a function or kernel. Meaning, effects and trapping behaviour stay as they are."""
-    for _ in range(MAX_ROUNDS):
+    for _ in range(max_rounds):
         changed = _fold_all(root, FunctionFacts(root, target_facts))
         changed |= _decide_control(root, FunctionFacts(root, target_facts))
         changed |= eliminate_common(root)

@@ -1,0 +1,1 @@
+"""The ``pass`` dialect: pass pipelines as source."""

@@ -1,0 +1,1 @@
+"""Passes by name: what there is, how pipelines of them are checked, and how they run."""

@@ -1,0 +1,145 @@
+"""The passes that core has, by key (language reference, part 3, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from loom.passes.model import FUNCTIONS, Context, Option, Options, Outcome, PassInfo
+
+if TYPE_CHECKING:
+    from loom.ir.core import Module, Op
+    from loom.transforms.loops_report import PolicyDetail
+
+
+def _canonicalize(function: Op, module: Module, context: Context, options: Options) -> None:
+    from loom.transforms.canonicalize import MAX_ROUNDS, canonicalize
+
+    canonicalize(function, module.symbols(), context.facts, options.get("max-iterations", MAX_ROUNDS))
+
+
+def _cse(function: Op, module: Module, context: Context, options: Options) -> None:
+    from loom.transforms.cse import eliminate_common
+
+    eliminate_common(function)
+
+
+def _dce(function: Op, module: Module, context: Context, options: Options) -> None:
+    from loom.transforms.dce import eliminate_dead_ops
+
+    eliminate_dead_ops(function, module.symbols())
+
+
+def _pipeline(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.loops import pipeline_loops
+
+    details = pipeline_loops(function, context.facts, module.symbols())
+    loops = [d for d in details if d.category == "scf-pipeline"]
+    pipelined = sum(d.fields["outcome"] == "pipelined" for d in loops)
+    return Outcome(_rows(details), {"loops-pipelined": pipelined, "policies-cleared": len(loops)})
+
+
+def _unroll(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.loops import unroll_loops
+
+    details = unroll_loops(function, context.facts)
+    return Outcome(_rows(details), {"loops-unrolled": sum(d.fields["outcome"] == "unrolled" for d in details)})
+
+
+def _rows(details: Sequence[PolicyDetail]) -> list[Mapping[str, object]]:
+    return [detail.row() for detail in details]
+
+
+def _strip_hints(function: Op, module: Module, context: Context, options: Options) -> None:
+    for op in list(function.walk()):
+        if "hint" in op.spec.traits:
+            op.erase()
+
+
+def _inline(module: Module, _: Module, context: Context, options: Options) -> None:
+    from loom.transforms.inline import inline_calls
+
+    symbols = module.symbols()
+    for op in module.body:
+        if op.name in FUNCTIONS:
+            inline_calls(op, symbols)
+
+
+def _symbol_dce(module: Module, _: Module, context: Context, options: Options) -> None:
+    from loom.transforms.dce import eliminate_dead_symbols, is_root
+
+    roots = [op for op in module.body if is_root(op) or "check" in op.spec.traits]
+    eliminate_dead_symbols(module, roots, keep_providers=True)
+
+
+def _specialize(module: Module, _: Module, context: Context, options: Options) -> Outcome:
+    from loom.specialize.pipeline import specialize
+
+    result = specialize(module, context.target)
+    _take_over(module, result.module)
+    return Outcome([*(s.row() for s in result.selections), *_rows(result.loops)])
+
+
+def _source_to_low(module: Module, _: Module, context: Context, options: Options) -> None:
+    from loom import api
+
+    assert context.target is not None
+    lowered = api.lower_module(module, context.target)
+    _take_over(module, lowered)
+
+
+def _take_over(module: Module, other: Module) -> None:
+    """Replace the contents of a module by those of another one, which is used up."""
+    for op in list(module.body):
+        op.erase()
+    for op in list(other.body):
+        op.detach()
+        module.body.append(op)
+
+
+PASSES: Final[Mapping[str, PassInfo]] = {
+    info.key: info
+    for info in (
+        PassInfo(
+            "canonicalize",
+            "function",
+            "fold, decide control flow, merge and drop to a fixed point",
+            _canonicalize,
+            options=(Option("max-iterations", minimum=1),),
+        ),
+        PassInfo("cse", "function", "merge equal pure operations", _cse),
+        PassInfo("dce", "function", "drop unused operations without effects", _dce),
+        PassInfo("inline-callables", "module", "inline calls as their policies say", _inline),
+        PassInfo(
+            "pipeline-scf-for",
+            "function",
+            "rebuild the loops that ask for read-ahead",
+            _pipeline,
+            statistics=("loops-pipelined", "policies-cleared"),
+            templates=False,
+        ),
+        PassInfo(
+            "source-to-low",
+            "module",
+            "select the target's instructions for every kernel or function",
+            _source_to_low,
+            needs_target=True,
+        ),
+        PassInfo("specialize", "module", "bind, inline, fold and carry out loop policies for a target", _specialize),
+        PassInfo("strip-hints", "function", "drop source fences and prefetches", _strip_hints),
+        PassInfo("symbol-dce", "module", "drop symbols that nothing reaches", _symbol_dce),
+        PassInfo(
+            "unroll-scf-for",
+            "function",
+            "unroll the loops that ask for it",
+            _unroll,
+            statistics=("loops-unrolled",),
+            templates=False,
+        ),
+    )
+}
+# Named pipelines: the passes that stand for them.
+PIPELINES: Final[Mapping[str, Sequence[str]]] = {
+    "default": ("specialize",),
+    "source-low": ("specialize", "source-to-low"),
+}
