@@ -7,7 +7,7 @@ reported. Only active lanes are looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 import numpy as np
@@ -281,12 +281,50 @@ def watch(
     per_lane = addresses.size // lanes.size
     who = lanes if per_lane == 1 else np.repeat(lanes, per_lane)
     flat = addresses.reshape(-1)
+    if storage.transfers:
+        _check_transfers(frame, op, storage, flat, who, located, access)
     site = frame.machine.program.site(op)
     for stamps in clock.stamps(who):
         race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site)
         if race is not None:
             address, lane = int(flat[race.position]), int(who[race.position])
             raise _racing(frame, op, access, address, lane, race)
+
+
+# What an access may meet of a pending transfer, by the transfer's own access, and the fault that this is.
+_PENDING: Final = {
+    Access.READ: ((Access.WRITE, FaultCode.PENDING_READ, "is still to be written"),),
+    Access.WRITE: (
+        (Access.WRITE, FaultCode.PENDING_WRITE, "is still to be written"),
+        (Access.READ, FaultCode.DATA_RACE, "may still be read"),
+    ),
+}
+_PENDING_OF: Final = {Access.ATOMIC_READ: Access.READ, Access.ATOMIC_WRITE: Access.WRITE}
+
+
+def _check_transfers(
+    frame: Frame, op: Op, storage: Storage, flat: Addresses, who: Array, located: Located, access: Access
+) -> None:
+    """Fault when an access meets bytes that a pending transfer may still access itself."""
+    size = memory_dtype(located.format).itemsize
+    for other, code, what in _PENDING[_PENDING_OF.get(access, access)]:
+        marks = storage.transfers.get(other.value)
+        if marks is None:
+            continue
+        numbers = marks[flat[:, None] + np.arange(size)].max(axis=1)
+        if numbers.any():
+            at = int(np.argmax(numbers > 0))
+            transfer = frame.machine.stream.transfers[int(numbers[at]) - 1].op
+            if code is FaultCode.PENDING_WRITE and op.name.startswith("kernel.async."):
+                code = FaultCode.PENDING_OVERLAP
+            raise frame.fault(
+                code,
+                op,
+                f"'{op.name}' {access.value} byte {int(flat[at])}, which {what} by a pending transfer",
+                int(who[at]),
+                related=(Related(f"the transfer: '{transfer.name}'", transfer.loc),),
+                address=int(flat[at]),
+            )
 
 
 def _racing(frame: Frame, op: Op, access: Access, address: int, lane: int, race: Race) -> Exception:

@@ -61,6 +61,7 @@ def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], argumen
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
             machine = Machine(program, lanes, synchronization)
             machine.call(kernel, kernel, values, None, lambda frame: _enter(frame, kernel))
+            machine.stream.require_complete()
     return geometry
 
 

@@ -18,6 +18,7 @@ from loom.evaluate.poison import observe
 from loom.evaluate.races import Clock, RaceDetector, Synchronization
 from loom.evaluate.rules import Rule, find_rule
 from loom.evaluate.storage import Storage
+from loom.evaluate.transfers import Stream
 from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
 from loom.ir.core import Block, Module, Op, Region
 
@@ -113,6 +114,7 @@ class Machine:
         self.program = program
         self.synchronization = synchronization or Synchronization()
         self.lanes = lanes
+        self.stream = Stream()
         self.depth = 0
         self._launch_storage: Buffer | None = None
         # Barriers order the accesses of the space that they name, so each space has its own clock.

@@ -19,10 +19,11 @@ class Storage:
     ``space`` is the memory space word. ``data`` are the bytes (``uint8[size]``); scratch of several instances (one
     per lane or per workgroup) lies in one array. ``written`` (``bool[size]``) is ``None`` when every byte has a value
     from the start. ``address`` is the storage's notional address: what alignment is judged by. ``races`` watches
-    accesses of storage that work-items share.
+    accesses of storage that work-items share. ``transfers`` tells for each kind of access which pending transfer may
+    still make it to each byte (``int32[size]``, its number + 1, or 0 for none).
     """
 
-    __slots__ = ("__weakref__", "address", "data", "races", "space", "typed", "written")
+    __slots__ = ("__weakref__", "address", "data", "races", "space", "transfers", "typed", "written")
 
     def __init__(
         self, space: str, data: Bytes, *, address: int = 0, fresh: bool = False, races: RaceDetector | None = None
@@ -32,6 +33,7 @@ class Storage:
         self.address = address
         self.written: npt.NDArray[np.bool_] | None = np.zeros(data.size, dtype=np.bool_) if fresh else None
         self.races = races
+        self.transfers: dict[str, npt.NDArray[np.int32]] = {}
         self.typed: dict[np.dtype[Any], npt.NDArray[Any]] = {}
 
     def elements(self, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
@@ -60,6 +62,18 @@ class Storage:
             self.data[addresses[..., None] + np.arange(size)] = raw
         if self.written is not None:
             self.written[addresses[..., None] + np.arange(size)] = True
+
+    def forget(self, addresses: npt.NDArray[np.int64], size: int) -> None:
+        """Elements of ``size`` bytes hold nothing defined from now on, where the storage keeps account of that."""
+        if self.written is not None:
+            self.written[addresses[..., None] + np.arange(size)] = False
+
+    def transfer_marks(self, access: str) -> npt.NDArray[np.int32]:
+        """The marks of pending transfers that make a kind of access."""
+        found = self.transfers.get(access)
+        if found is None:
+            found = self.transfers[access] = np.zeros(self.data.size, dtype=np.int32)
+        return found
 
     def unwritten(self, addresses: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.bool_] | None:
         """Which elements of ``size`` bytes hold a byte that was never written; ``None`` when there is none."""

@@ -1,7 +1,4 @@
-"""Asynchronous transfers. They happen where they start, which is one of the times when they may.
-
-Whether a program waits before it looks is a matter of its verification; groups and waits have nothing to do here.
-"""
+"""Asynchronous transfers. They happen where they start; see :mod:`loom.evaluate.transfers` for what follows."""
 
 from __future__ import annotations
 
@@ -19,11 +16,9 @@ from loom.evaluate.frame import Frame
 from loom.evaluate.numeric.formats import Array
 from loom.evaluate.races import Access
 from loom.evaluate.rules import evaluates
+from loom.evaluate.transfers import Transfer
 from loom.evaluate.values import RuntimeValue, format_of
 from loom.ir.core import Op
-
-#: Tokens and groups carry nothing: what they stand for is done.
-DONE = "done"
 
 
 @evaluates("kernel.async.copy", "kernel.async.copy.mask", "kernel.async.gather", "kernel.async.gather.mask")
@@ -34,24 +29,32 @@ def transfer(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequenc
     chosen = np.broadcast_to(given.get("predicate", np.asarray(True)), (frame.machine.lanes.count,))
     items = np.flatnonzero(chosen if frame.mask is None else chosen & frame.mask)
     if items.size == 0:
-        return (DONE,)
+        return (frozenset(),)
     from_type, to_type = op.source.type, op.target.type
     elements = _positions(from_type.dims, math.prod(from_type.dims))
-    place = accesses.locate_elements(frame, op, source, from_type, *_of_items(elements, items))
-    values = accesses.read(frame, op, place)
-    raw = np.ascontiguousarray(accesses.to_memory(place.format, values)).view(np.uint8).reshape(items.size, -1)
+    read_at = accesses.locate_elements(frame, op, source, from_type, *_of_items(elements, items))
+    values = accesses.read(frame, op, read_at)
+    raw = np.ascontiguousarray(accesses.to_memory(read_at.format, values)).view(np.uint8).reshape(items.size, -1)
     size = memory_dtype(format_of(to_type)).itemsize
     if raw.shape[1] % size:
         raise unsupported(op, f"{raw.shape[1]} bytes into elements of {size} bytes")
-    into = np.ascontiguousarray(raw).view(memory_dtype(format_of(to_type))).reshape(-1)
+    into = np.ascontiguousarray(raw).view(memory_dtype(format_of(to_type))).reshape(items.size, -1)
     slots = "gather" in op.name
     dims = to_type.dims[1:] if slots else to_type.dims
-    positions, holders = _of_items(_positions(dims, into.size // items.size), items)
+    # What of a slot lies behind the footprint may be written too, with anything.
+    length = math.prod(dims)
+    padded = np.zeros((items.size, length), dtype=into.dtype)
+    padded[:, : into.shape[1]] = into
+    positions, holders = _of_items(_positions(dims, length), items)
     if slots:
         positions = [subgroups(frame, op).column[holders], *positions]
     place = accesses.locate_elements(frame, op, target, to_type, positions, holders)
-    accesses.store(frame, op, place, accesses.from_memory(place.format, into), Access.WRITE)
-    return (DONE,)
+    accesses.store(frame, op, place, accesses.from_memory(place.format, padded.reshape(-1)), Access.WRITE)
+    padding = np.broadcast_to(np.arange(length) >= into.shape[1], (items.size, length)).reshape(-1)
+    for storage, picked in accesses.parts(frame, place):
+        addresses, beyond = (a if picked is None else a[picked] for a in (place.addresses, padding))
+        storage.forget(addresses[beyond], size)
+    return (frame.machine.stream.start(frame, Transfer(op, read_at, place)),)
 
 
 def _positions(dims: Sequence[int], count: int) -> list[Array]:
@@ -68,10 +71,11 @@ def _of_items(coordinates: Sequence[Array], items: Array) -> tuple[list[Array], 
 @evaluates("kernel.async.group")
 def group(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """Transfers that complete together."""
-    return (DONE,)
+    return (frame.machine.stream.commit(frame, op, frozenset().union(*operands)),)
 
 
 @evaluates("kernel.async.wait")
-def wait(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """Everything is complete already."""
+def wait(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """The group and all before it are complete."""
+    frame.machine.stream.wait(frame, op, operands[0], op.newer_groups)
     return ()
