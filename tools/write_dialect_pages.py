@@ -1,9 +1,9 @@
-"""docs/dialects and docs/coverage.md, written from the op declarations and the packages that implement them.
+"""docs/dialects, docs/coverage.md and docs/target-coverage.md, written from the op declarations and what implements them.
 
     python tools/write_dialect_pages.py            write the pages
     python tools/write_dialect_pages.py --check    fail when one is not current
 
-Pages of target packages and the coverage table need those packages installed; what is not installed is left as it is.
+Pages of target packages and the coverage tables need those packages installed; what is not installed is left as it is.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ COVERAGE_HEAD: Final = f"""\
 # Coverage of the operations
 
 Written by `{GENERATOR}`; do not edit. {YES} is there, {NOT_MEANT} is not meant to be, and an empty cell is missing.
+What the targets select stands in [target-coverage.md](target-coverage.md).
 
 | column | {YES} means | {NOT_MEANT} means |
 |---|---|---|
@@ -55,12 +56,20 @@ Written by `{GENERATOR}`; do not edit. {YES} is there, {NOT_MEANT} is not meant 
 | verified | checks are made from the declaration; {YES}+ adds rules of the operation's own | |
 | evaluated | the reference evaluator or the check runner has a rule | it ends a block, defines, declares, records or \
 hints, is a command, or is target Low |
-| amdgpu, x86, spirv | instruction selection of the package has a rule | the same, or it runs in a check, or it is \
-resolved before selection |
 | documented | the declaration has a summary | |
 | tested | its name occurs in a test or an example, whole or put together from its dialect and the rest | |
 
 A rule may still refuse some types or attribute values, with a diagnostic.
+
+"""
+
+TARGETS_HEAD: Final = f"""\
+# What the targets select
+
+Written by `{GENERATOR}`; do not edit. {YES}: instruction selection of the target has a rule, which may still refuse some
+types or attribute values. {NOT_MEANT}: the operation ends a block, defines, declares, records or hints, is a command,
+is target Low, runs in a check, or is resolved before selection. An empty cell: a program that uses the operation gets a
+diagnostic at its place.
 
 """
 
@@ -81,12 +90,11 @@ class Column:
 
 
 def columns() -> list[Column]:
-    """All columns, in order."""
+    """The columns about the language, in order."""
     return [
         Column("parsed", _parsed),
         Column("verified", _verified),
         Column("evaluated", _evaluated),
-        *(Column(title, _selection(title)) for title in TARGETS),
         Column("documented", lambda cls: YES if cls.spec.summary else MISSING),
         Column("tested", lambda cls: YES if cls.name in _tested_names() else MISSING),
     ]
@@ -94,8 +102,17 @@ def columns() -> list[Column]:
 
 def coverage_page() -> str:
     """The text of docs/coverage.md."""
-    ops = _repository_ops()
-    titles = columns()
+    return COVERAGE_HEAD + _table(columns(), _repository_ops())
+
+
+def targets_page() -> str:
+    """The text of docs/target-coverage.md, without the ops that no target is meant to select."""
+    titles = [Column(title, _selection(title)) for title in TARGETS]
+    ops = [cls for cls in _repository_ops() if any(column.cell(cls) != NOT_MEANT for column in titles)]
+    return TARGETS_HEAD + _table(titles, ops)
+
+
+def _table(titles: Sequence[Column], ops: Sequence[type[Op]]) -> str:
     rows = [(cls.name, [column.cell(cls) for column in titles]) for cls in ops]
     totals = []
     for index, column in enumerate(titles):
@@ -114,7 +131,7 @@ def coverage_page() -> str:
             "|---" * (len(titles) + 1) + "|",
             *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in rows if name in names),
         ]
-    return COVERAGE_HEAD + "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _parsed(cls: type[Op]) -> str:
@@ -251,6 +268,7 @@ def pages() -> dict[str, str]:
     if not missing:
         found["dialects/README.md"] = index_page(index, GENERATOR)
         found["coverage.md"] = coverage_page()
+        found["target-coverage.md"] = targets_page()
     return found
 
 
@@ -260,12 +278,12 @@ def _missing() -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write or check the pages."""
-    parser = argparse.ArgumentParser(description="Write docs/dialects and docs/coverage.md.")
+    parser = argparse.ArgumentParser(description="Write docs/dialects, docs/coverage.md and docs/target-coverage.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is not current")
     check = parser.parse_args(argv).check
     missing = _missing()
     if missing:
-        print(f"note: without {', '.join(missing)} neither their pages nor coverage.md", file=sys.stderr)
+        print(f"note: without {', '.join(missing)} neither their pages nor the coverage tables", file=sys.stderr)
     wanted = pages()
     present = {f"dialects/{path.name}" for path in (DOCS / "dialects").glob("*.md")}
     # A page whose dialect is gone misleads; with packages missing one cannot tell.
