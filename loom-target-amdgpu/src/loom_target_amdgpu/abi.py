@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from loom.ir.attributes import Dictionary
 from loom.ir.core import Value
 from loom.ir.diagnostics import Location, fail
+from loom.ir.records import record
 from loom.ir.types import BUFFER, ScalarType, ShapedType, Type
 from loom_target_amdgpu.profiles import Generation, WorkgroupIds
 
@@ -33,7 +32,7 @@ PACKET_WORKGROUP_SIZE: Final = {"x": 4, "y": 6, "z": 8}
 PACKET_GRID_SIZE: Final = {"x": 12, "y": 16, "z": 20}
 
 
-@attrs.frozen
+@record
 class Parameter:
     """One launch parameter in the argument segment: byte ``offset`` and ``size``; a buffer holds an address."""
 
@@ -44,7 +43,7 @@ class Parameter:
     is_buffer: bool
 
 
-@attrs.frozen
+@record
 class KernargLayout:
     """The argument segment of a kernel: its parameters in order and its size in bytes."""
 
@@ -157,7 +156,7 @@ def from_abi_layout(entries: Mapping[str, object], loc: Location) -> KernargLayo
     return KernargLayout(tuple(parameters), -(-end // 8) * 8)
 
 
-@attrs.frozen
+@record
 class LaunchState:
     """Where live-ins are, and what the descriptor must enable for them.
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import attrs
-
 from loom.dialects.kernel import ops as kernel_ops
 from loom.dialects.low import ops as low
 from loom.ir.core import Block, Module, Op, Region
 from loom.ir.diagnostics import fail
+from loom.ir.records import record
 from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
@@ -27,7 +26,7 @@ from loom_target_amdgpu.targets import facts_of
 CONTEXT_SYMBOL: Final = "__loom_target_context_0_0"
 
 
-@attrs.frozen
+@record
 class LoweredKernel:
     """A Low kernel and what selection knows beyond its text."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import attrs
-
 from loom.dialects.low import ops as low
 from loom.ir.core import Op
 from loom.ir.diagnostics import fail
+from loom.ir.records import record
 from loom.low.allocate import Allocation, AllocationError, allocate
 from loom.low.check_allocation import check_allocation
 from loom.low.check_schedule import check_schedule
@@ -34,7 +33,7 @@ from loom_target_amdgpu.waits import WaitInserter
 DEFAULT_WORKGROUP: Final = 1024
 
 
-@attrs.frozen
+@record
 class CompiledKernel:
     """A kernel's image and the figures a report shows.
 

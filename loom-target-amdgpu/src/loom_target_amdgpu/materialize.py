@@ -13,6 +13,7 @@ import attrs
 from loom.dialects.low import ops as low
 from loom.ir.core import Block, Op, Value
 from loom.ir.diagnostics import fail
+from loom.ir.records import record
 from loom.ir.types import RegType, StorageType
 from loom.low.assembly import make_packet
 from loom.low.descriptors import DescriptorSet
@@ -22,7 +23,7 @@ from loom_target_amdgpu.abi import KERNARG, POINTER_SIZE, KernargLayout, Paramet
 _MAX_BINDINGS: Final = 1024
 
 
-@attrs.frozen
+@record
 class Materialized:
     """A kernel ready for conversion, and what its interface takes.
 

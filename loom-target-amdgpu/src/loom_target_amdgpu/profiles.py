@@ -15,6 +15,8 @@ from types import MappingProxyType
 
 import attrs
 
+from loom.ir.records import record
+
 E_FLAGS_MACHINE_MASK = 0xFF
 E_FLAGS_XNACK_ANY = 0x100
 E_FLAGS_SRAMECC_ANY = 0x400
@@ -36,7 +38,7 @@ class WorkgroupIds(enum.Enum):
     TRAP_REGISTERS = "x in ttmp9, y in ttmp7[15:0], z in ttmp7[31:16]"
 
 
-@attrs.frozen
+@record
 class VectorFile:
     """The vector register file of one SIMD, per lane.
 
@@ -49,7 +51,7 @@ class VectorFile:
     granule: int
 
 
-@attrs.frozen
+@record
 class CodePadding:
     """What follows the last instruction of a code section, so that prefetching stays inside it.
 
@@ -64,7 +66,7 @@ class CodePadding:
     lines: int
 
 
-@attrs.frozen
+@record
 class Generation:
     """Facts shared by the processors with one descriptor layout.
 
@@ -183,7 +185,7 @@ _SMALL_FILE: Mapping[int, VectorFile] = MappingProxyType({32: VectorFile(1024, 1
 _NO_FILE: Mapping[int, VectorFile] = MappingProxyType({})
 
 
-@attrs.frozen
+@record
 class Processor:
     """One processor, exact or generic.
 
@@ -308,7 +310,7 @@ class UnsupportedProcessorError(ValueError):
     """A processor that can be named in metadata but not compiled for."""
 
 
-@attrs.frozen
+@record
 class _Contract:
     """Facts a contract implies for its processors."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from attrs import field, frozen
+from attrs import field
 
+from loom.ir.records import record
 from loom.low.cfg import loop_depths, reverse_postorder, verify_structure
 from loom.low.coalesce import Bundle, Bundles
 from loom.low.descriptors import RegisterClass
@@ -32,7 +33,7 @@ _PATIENCE = 6
 """Rounds after which tuples are placed first and no more moves are avoided at any price."""
 
 
-@frozen
+@record
 class Allocation:
     """The result of :func:`allocate`.
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import field
+
+from loom.ir.records import record
 
 ImmediateKind = Literal["int", "enum", "float", "symbol", "block", "str"]
 Part = Literal["low16", "high16"]
@@ -48,7 +50,7 @@ def _immediates(value: Iterable[ImmediateDescriptor]) -> tuple[ImmediateDescript
     return tuple(value)
 
 
-@frozen(eq=False)
+@record(eq=False)
 class RegisterClass:
     """A set of interchangeable registers.
 
@@ -93,7 +95,7 @@ class RegisterClass:
         return self.alignments.get(units, 1)
 
 
-@frozen
+@record
 class OperandDescriptor:
     """One register operand or result of an instruction.
 
@@ -115,7 +117,7 @@ class OperandDescriptor:
     early_clobber: bool = False
 
 
-@frozen
+@record
 class ImmediateDescriptor:
     """One immediate of an instruction; ``default=None`` makes it mandatory."""
 
@@ -128,7 +130,7 @@ class ImmediateDescriptor:
     values: tuple[str, ...] = field(default=(), converter=_strings)
 
 
-@frozen
+@record
 class Effects:
     """What an instruction does besides computing its results from its operands.
 
@@ -158,7 +160,7 @@ class Effects:
 NO_EFFECTS = Effects()
 
 
-@frozen(eq=False)
+@record(eq=False)
 class Descriptor:
     """One machine instruction of a descriptor set.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from attrs import frozen
-
+from loom.ir.records import record
 from loom.low.descriptors import RegisterClass
 from loom.low.liveness import Liveness
 from loom.low.machine import Block, Function, Instruction, Kind, Move, Swap, VReg
@@ -24,7 +23,7 @@ _TRANSFERS = frozenset({Kind.COPY, Kind.ASSUME, Kind.SLICE, Kind.CONCAT})
 _SILENT = frozenset({Kind.FENCE, Kind.SCOPE_BEGIN, Kind.SCOPE_PHASE, Kind.SCOPE_END})
 
 
-@frozen
+@record
 class FinalBlock:
     """What a target emits for one block: packets with allocated values, and moves between them."""
 

@@ -10,8 +10,7 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from attrs import frozen
-
+from loom.ir.records import record
 from loom.low.descriptors import Descriptor, DescriptorSet, Effects
 
 
@@ -84,7 +83,7 @@ class VReg:
         return f"%{self.name or self.id}:{self.reg_class}{size}"
 
 
-@frozen
+@record
 class MemoryAccess:
     """What is known about the address of one memory access, to tell accesses apart.
 

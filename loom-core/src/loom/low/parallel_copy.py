@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from attrs import frozen
+from loom.ir.records import record
 
 Location = TypeVar("Location")
 
 
-@frozen
+@record
 class Step(Generic[Location]):
     """``target = source``, or an exchange of the two when ``swap`` is set."""
 

@@ -13,8 +13,9 @@ import heapq
 from collections.abc import Mapping
 from typing import Protocol
 
-from attrs import field, frozen
+from attrs import field
 
+from loom.ir.records import record
 from loom.low.dependence import DependenceGraph, build
 from loom.low.descriptors import Descriptor
 from loom.low.implicit import ImplicitEffects, implicit_live_out
@@ -55,7 +56,7 @@ class ScheduleModel(Protocol):
         """How much is gained by placing ``second`` directly after ``first``; usually 0."""
 
 
-@frozen
+@record
 class TableModel:
     """A :class:`ScheduleModel` made of tables keyed by schedule class and bank."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
+from loom.ir.records import record
 from loom.low.linear_scan import UnitTable
 from loom.low.liveness import backward_flow
 from loom.low.machine import Block, Function, Instruction, Kind
 
 
-@frozen
+@record
 class Slot:
     """A place in spill memory.
 

@@ -6,13 +6,13 @@ name that is taken is an error that names the plugin.
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from loom.ir.diagnostics import did_you_mean, fail
+from loom.plugins import discovery
 from loom.plugins.hookspecs import API_VERSION
 from loom.plugins.records import (
     Device,
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     import pluggy
 
     from loom.low.descriptors import DescriptorSet
-
-ENTRY_POINT_GROUP: Final = "loom"
 
 # Dialect -> distribution to install, for a hint when the dialect is unknown.
 _KNOWN_PACKAGES: Final = {
@@ -86,14 +84,13 @@ def load_plugins() -> Registries:
     if _loaded is None and not _loading:
         _loading = True
         try:
-            entry_points = sorted(importlib.metadata.entry_points(group=ENTRY_POINT_GROUP), key=lambda e: e.name)
-            _loaded = collect(entry_points)
+            _loaded = collect(discovery.entry_points())
         finally:
             _loading = False
     return _loaded if _loaded is not None else Registries()
 
 
-def collect(entry_points: Iterable[importlib.metadata.EntryPoint]) -> Registries:
+def collect(entry_points: Iterable[discovery.EntryPoint]) -> Registries:
     """Load plugins from entry points into fresh registries. Raises :class:`PluginError`."""
     import pluggy
 
@@ -121,7 +118,7 @@ def _register(
     registries: Registries,
     plugin: Any,
     name: str,
-    entry_point: importlib.metadata.EntryPoint | None,
+    entry_point: discovery.EntryPoint | None,
 ) -> None:
     version = getattr(plugin, "LOOM_API_VERSION", None)
     if version != API_VERSION:
@@ -151,16 +148,8 @@ def _register(
             raise PluginError(f"plugin '{name}' registers dialect '{dialect}', which another plugin has registered")
         registries.dialects[dialect] = module
         added["dialects"] = (*added.get("dialects", ()), dialect)
-    distribution = entry_point.dist if entry_point is not None else None
-    registries.plugins.append(
-        PluginInfo(
-            name,
-            distribution.name if distribution is not None else "loom-core",
-            distribution.version if distribution is not None else importlib.metadata.version("loom-core"),
-            entry_point.value if entry_point is not None else "loom.plugins.builtin",
-            added,
-        )
-    )
+    value = entry_point.value if entry_point is not None else "loom.plugins.builtin"
+    registries.plugins.append(PluginInfo(name, value, added, entry_point))
 
 
 def _call(manager: pluggy.PluginManager, plugin: Any, name: str, hook: str) -> Any:

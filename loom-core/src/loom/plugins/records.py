@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
 
+from loom.ir.records import record
+
 if TYPE_CHECKING:
     from loom.ir.core import Module, Op
     from loom.ir.types import Type
     from loom.low.descriptors import DescriptorSet
+    from loom.plugins.discovery import Distribution, EntryPoint
 
 
-@attrs.frozen
+@record
 class TargetProfile:
     """A compilation target: ``family:selector`` and the facts it publishes.
 
@@ -42,7 +45,7 @@ class TargetProfile:
         return self.family == other.family and (other.selector == self.selector or other.selector in self.satisfies)
 
 
-@attrs.frozen
+@record
 class LazyDescriptorSet:
     """A descriptor set that is built on first use."""
 
@@ -50,7 +53,7 @@ class LazyDescriptorSet:
     build: Callable[[], DescriptorSet]
 
 
-@attrs.frozen
+@record
 class Scheduler:
     """A named schedule model."""
 
@@ -59,7 +62,7 @@ class Scheduler:
     summary: str = ""
 
 
-@attrs.frozen
+@record
 class Artifact:
     """A finished product. ``name`` is its file name inside an output directory, ``role`` what it is."""
 
@@ -68,7 +71,7 @@ class Artifact:
     data: bytes
 
 
-@attrs.frozen
+@record
 class EmitRequest:
     """What an emitter gets: a linked and specialized module, the selected roots, and the target."""
 
@@ -78,7 +81,7 @@ class EmitRequest:
     options: Mapping[str, object] = attrs.field(factory=dict)
 
 
-@attrs.frozen
+@record
 class EmitResult:
     """What an emitter makes: the primary artifact, further ones, and report data by group."""
 
@@ -88,7 +91,7 @@ class EmitResult:
     low_text: str | None = None
 
 
-@attrs.frozen
+@record
 class Emitter:
     """An artifact format. ``needs_target`` is false for target-neutral formats.
 
@@ -125,7 +128,7 @@ class OpenDevice(Protocol):
         """Release what the device holds."""
 
 
-@attrs.frozen
+@record
 class Device:
     """A device that checks can run on. ``default_target`` names the target used unless ``--target`` does."""
 
@@ -136,7 +139,7 @@ class Device:
     summary: str = ""
 
 
-@attrs.frozen
+@record
 class RequirementVerdict:
     """Answer of a requirement provider. ``code`` and ``message`` explain an unmet requirement.
 
@@ -150,7 +153,7 @@ class RequirementVerdict:
     available: bool = True
 
 
-@attrs.frozen
+@record
 class RequirementProvider:
     """Decides ``check.requires<key>``: ``check(facts wanted, device facts) -> RequirementVerdict``."""
 
@@ -158,7 +161,7 @@ class RequirementProvider:
     check: Callable[[Mapping[str, object], Mapping[str, object]], RequirementVerdict]
 
 
-@attrs.frozen
+@record
 class Oracle:
     """Computes expected values: ``compute(attributes, inputs, result types) -> results``."""
 
@@ -166,7 +169,7 @@ class Oracle:
     compute: Callable[[Mapping[str, object], Sequence[Any], Sequence[Type]], list[Any]]
 
 
-@attrs.frozen
+@record
 class Validator:
     """Compares values: ``compare(actual, expected, attributes) -> failure text or None``."""
 
@@ -174,7 +177,7 @@ class Validator:
     compare: Callable[[Any, Any, Mapping[str, object]], str | None]
 
 
-@attrs.frozen
+@record
 class EncodingFamily:
     """A family of static encodings."""
 
@@ -183,12 +186,24 @@ class EncodingFamily:
     parameters: tuple[str, ...] = ()
 
 
-@attrs.frozen
+@record
 class PluginInfo:
-    """A loaded plugin: entry point name, distribution, version, and what it registered."""
+    """A loaded plugin: the name of its entry point, what that names, and what it registered.
+
+    Core's own plugin has no entry point.
+    """
 
     name: str
-    distribution: str
-    version: str
     module: str
     registered: Mapping[str, tuple[str, ...]]
+    entry_point: EntryPoint | None = attrs.field(default=None, repr=False)
+
+    @property
+    def package(self) -> Distribution:
+        """The distribution it was installed with. Raises ``PackageNotFoundError`` when that cannot be told."""
+        found = self.entry_point.dist if self.entry_point is not None else None
+        if found is not None:
+            return found
+        import importlib.metadata
+
+        return importlib.metadata.distribution("loom-core")

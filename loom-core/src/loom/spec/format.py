@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import attrs
+from loom.ir.records import record
 
 
-@attrs.frozen
+@record
 class Literal:
     """Literal text as it prints, and the tokens it consists of."""
 
@@ -26,21 +26,21 @@ class Literal:
     tokens: tuple[str, ...]
 
 
-@attrs.frozen
+@record
 class Field:
     """``$name``."""
 
     name: str
 
 
-@attrs.frozen
+@record
 class TypeOf:
     """``type($name)``."""
 
     name: str
 
 
-@attrs.frozen
+@record
 class Directive:
     """``$<name arg ...>``."""
 
@@ -48,7 +48,7 @@ class Directive:
     args: tuple[str, ...]
 
 
-@attrs.frozen
+@record
 class Group:
     """``⟦ ... ⟧``."""
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import attrs
-
+from loom.ir.records import record
 from loom.spec.kinds import AttributeKind
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from loom.spec.constraints import Constraint
 
 
-@attrs.frozen
+@record
 class OperandDef:
     """An operand group. ``arity`` is ``one``, ``optional`` or ``variadic``."""
 
@@ -25,7 +24,7 @@ class OperandDef:
     arity: str
 
 
-@attrs.frozen
+@record
 class ResultDef:
     """A result. Its type is parsed, or equals ``same_type_as`` / ``fixed`` / ``infer(op fields)``."""
 
@@ -37,7 +36,7 @@ class ResultDef:
     infer: Callable[[Op], Type] | None
 
 
-@attrs.frozen
+@record
 class AttributeDef:
     """An attribute. An absent optional one is ``None``; ``default`` never prints when ``elide`` is set."""
 
@@ -48,7 +47,7 @@ class AttributeDef:
     key: str
 
 
-@attrs.frozen
+@record
 class RegionDef:
     """A region. ``terminator`` names the op that may be left out in text when ``implicit``."""
 
@@ -60,7 +59,7 @@ class RegionDef:
     variadic: bool
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class OpSpec:
     """The whole declaration of one op."""
 

@@ -42,8 +42,8 @@ def _run(as_json: bool) -> int:
         rows = [
             {
                 "name": p.name,
-                "distribution": p.distribution,
-                "version": p.version,
+                "distribution": p.package.name,
+                "version": p.package.version,
                 "module": p.module,
                 "registered": {TITLES[k]: list(v) for k, v in p.registered.items()},
             }
@@ -52,7 +52,7 @@ def _run(as_json: bool) -> int:
         sys.stdout.write(json.dumps({"plugins": rows}, indent=2) + "\n")
         return EXIT_OK
     for plugin in plugins:
-        sys.stdout.write(f"{plugin.name} ({plugin.distribution} {plugin.version})\n")
+        sys.stdout.write(f"{plugin.name} ({plugin.package.name} {plugin.package.version})\n")
         for attribute, names in plugin.registered.items():
             sys.stdout.write(f"  {TITLES[attribute]}: {', '.join(names)}\n")
     return EXIT_OK

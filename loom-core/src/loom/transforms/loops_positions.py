@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
-
 from loom.dialects.index import ops as index_ops
 from loom.dialects.scf import ops as scf
 from loom.facts.integers import MAX64, IntegerFacts
 from loom.ir.core import Block, Op, Value, substitute_types
 from loom.ir.diagnostics import Location
+from loom.ir.records import record
 from loom.ir.types import INDEX, Type
 from loom.spec.registry import lookup
 from loom.transforms.fold import make_constant
 
 
-@attrs.frozen
+@record
 class Cursor:
     """Where new operations go: in front of an operation, or at the end of a block."""
 

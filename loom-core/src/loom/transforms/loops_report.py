@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import attrs
-
 from loom.ir.core import Op
 from loom.ir.diagnostics import Location, SourceLocation
+from loom.ir.records import record
 
 
-@attrs.frozen
+@record
 class PolicyDetail:
     """One row: a category (``scf-pipeline``, ``scf-pipeline-stage``, ``scf-unroll``) and its fields."""
 

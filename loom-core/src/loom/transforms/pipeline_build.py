@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
 from loom.dialects.scf import ops as scf
 from loom.facts.integers import IntegerFacts
 from loom.ir.core import Block, Region, Value
+from loom.ir.records import record
 from loom.transforms.loops_positions import Cursor, displaced, group_limit, is_below, literal, take_types
 from loom.transforms.pipeline_partition import Partition
 from loom.transforms.unroll import conditional
 
 
-@attrs.frozen
+@record
 class Bounds:
     """Facts of a loop's bounds where it stands, and its exact step."""
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import attrs
-
 from loom.ir.core import Block, Op, Value
+from loom.ir.records import record
 from loom.transforms.pipeline_rules import ORDERED, Role, Roles, broken
 from loom.transforms.unroll_schedule import mentioned_values
 
@@ -23,7 +22,7 @@ def captured(op: Op) -> set[Value]:
     return {value for value in mentioned_values(op) if value not in own}
 
 
-@attrs.frozen
+@record
 class Partition:
     """Both halves of one iteration, each in source order, and the read values that the queue holds."""
 

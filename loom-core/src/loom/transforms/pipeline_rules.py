@@ -9,10 +9,9 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import attrs
-
 from loom.ir.core import Op
 from loom.ir.diagnostics import LoomError, Related
+from loom.ir.records import record
 from loom.transforms.loops_refusal import refuse
 from loom.transforms.pipeline_spaces import UNKNOWN, touched_spaces
 from loom.verify.effects import is_pure_call
@@ -75,7 +74,7 @@ class Role(enum.Enum):
 ORDERED: Final = frozenset({Role.LOCAL_READ, Role.STORE, Role.BARRIER})
 
 
-@attrs.frozen
+@record
 class Effects:
     """Roles of an operation and of everything inside it, with the first operation of each role."""
 

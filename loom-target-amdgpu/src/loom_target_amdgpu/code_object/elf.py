@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import attrs
 
+from loom.ir.records import record
 from loom_target_amdgpu.code_object import elf_format as elf
 from loom_target_amdgpu.code_object.kernel_descriptor import DESCRIPTOR_SIZE, KernelDescriptor
 from loom_target_amdgpu.code_object.metadata import (
@@ -39,7 +40,7 @@ class RelocationKind(enum.Enum):
     REL32_HI = 32
 
 
-@attrs.frozen
+@record
 class Relocation:
     """A word of a kernel's code to be filled with a distance to a symbol.
 
@@ -56,7 +57,7 @@ class Relocation:
     addend: int
 
 
-@attrs.frozen
+@record
 class KernelImage:
     """One kernel to write.
 
@@ -75,7 +76,7 @@ class KernelImage:
     relocations: tuple[Relocation, ...] = ()
 
 
-@attrs.frozen
+@record
 class DataImage:
     """A data symbol.
 
@@ -92,7 +93,7 @@ class DataImage:
     writable: bool = False
 
 
-@attrs.frozen
+@record
 class _Symbol:
     name: str
     section: str
@@ -154,9 +155,7 @@ def write_hsaco(
     metadata = CodeObjectMetadata(
         METADATA_VERSION, target_id or processor.target_id, tuple(kernel.metadata for kernel in kernels)
     )
-    return _Layout(encode_metadata(metadata), symbols, text, rodata, writable).build(
-        kernels, processor.e_flags
-    )
+    return _Layout(encode_metadata(metadata), symbols, text, rodata, writable).build(kernels, processor.e_flags)
 
 
 def _check_names(kernels: Sequence[KernelImage], data: Sequence[DataImage]) -> None:
@@ -305,9 +304,7 @@ class _Layout:
                 if item.symbol not in addresses:
                     raise HsacoError(f"kernel '{kernel.name}' refers to the unknown symbol '{item.symbol}'")
                 if item.offset % 4 or not 0 <= item.offset <= len(kernel.code) - 4:
-                    raise HsacoError(
-                        f"kernel '{kernel.name}': relocation at {item.offset} is outside its code"
-                    )
+                    raise HsacoError(f"kernel '{kernel.name}': relocation at {item.offset} is outside its code")
                 place = addresses[kernel.name] + item.offset
                 distance = addresses[item.symbol] + item.addend - place
                 start = place - section.address

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import struct
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.profiles import Generation, Processor
 
 DESCRIPTOR_SIZE = 64
@@ -21,7 +20,7 @@ class DescriptorError(ValueError):
     """Resources that a kernel descriptor cannot express, or bytes that are no descriptor."""
 
 
-@attrs.frozen
+@record
 class KernelDescriptor:
     """The fields of a descriptor, with named access to the bits of its register words.
 
@@ -169,7 +168,7 @@ _UNAVAILABLE_USER_SGPRS = frozenset({"private_segment_buffer", "flat_scratch_ini
 _MAX_USER_SGPRS = 16
 
 
-@attrs.frozen(kw_only=True)
+@record(kw_only=True)
 class KernelResources:
     """What a kernel needs, before it is packed into a descriptor.
 

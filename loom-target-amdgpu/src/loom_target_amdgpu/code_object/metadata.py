@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
+from loom.ir.records import record
 
 METADATA_VERSION = (1, 2)
 
@@ -19,7 +19,7 @@ class MetadataError(ValueError):
     """Metadata that is not well-formed MessagePack or lacks a required key."""
 
 
-@attrs.frozen(kw_only=True)
+@record(kw_only=True)
 class KernelArgument:
     """One argument of a kernel.
 
@@ -49,7 +49,7 @@ class KernelArgument:
     is_volatile: bool = False
 
 
-@attrs.frozen(kw_only=True)
+@record(kw_only=True)
 class KernelMetadata:
     """One kernel's entry.
 
@@ -82,7 +82,7 @@ class KernelMetadata:
     arguments: tuple[KernelArgument, ...] = ()
 
 
-@attrs.frozen
+@record
 class CodeObjectMetadata:
     """The whole note.
 
@@ -222,8 +222,7 @@ def _kernel(value: object, number: int) -> KernelMetadata:
         x, y, z = fields.numbers(".reqd_workgroup_size", 3)
         required = (x, y, z)
     arguments = [
-        _argument(item, f"kernel '{name}' argument {index}")
-        for index, item in enumerate(fields.items(".args"))
+        _argument(item, f"kernel '{name}' argument {index}") for index, item in enumerate(fields.items(".args"))
     ]
     return KernelMetadata(
         name=name,

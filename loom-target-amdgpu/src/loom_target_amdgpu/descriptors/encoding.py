@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.isa.tables import Row, family_table
 
 
-@attrs.frozen
+@record
 class Source:
     """The origin of one encoded operand: a result, an operand, an immediate, or a fixed register name."""
 
@@ -22,7 +21,7 @@ class Source:
     code: str | None = None
 
 
-@attrs.frozen
+@record
 class Encoding:
     """The encoding of a descriptor.
 

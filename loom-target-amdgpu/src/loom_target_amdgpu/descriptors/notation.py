@@ -12,7 +12,7 @@
   commutative; ``isa=``, ``form=`` name the table row, ``map=`` lists the source of every encoded operand in
   assembler order (default: results, operands, then immediates that are operands); ``mod=name:value`` fixes a
   modifier; ``once`` may be recomputed instead of kept; ``class=`` the scheduling class; ``side`` and ``barrier``
-  as in :class:`~loom.low.descriptors.Effects`.
+  as in :class:`~loom.low.descriptors.Effects`; ``matrix``: operands tied to a result are encoded all the same.
 * variants: ``suffix(operand=immediate)`` replaces operands by immediates; ``[generations]`` restricts one.
 """
 
@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal
 
-import attrs
+from attrs import evolve
 
+from loom.ir.records import record
 from loom.low.descriptors import Descriptor, Effects, ImmediateDescriptor, OperandDescriptor
 from loom_target_amdgpu.descriptors.encoding import Encoding, Source
 
@@ -71,7 +72,7 @@ _VARIANT: Final = re.compile(r"(?P<suffix>\w+)\((?P<edits>[^)]*)\)(?:\[(?P<gens>
 Part = Literal["low16", "high16"]
 
 
-@attrs.frozen
+@record
 class Line:
     """A parsed line, still for every generation."""
 
@@ -119,7 +120,7 @@ def parse_lines(text: str) -> Iterator[Line]:
         )
 
 
-@attrs.frozen
+@record
 class Entry:
     """One instruction that has been named but not read: :meth:`make` reads the rest of its line."""
 
@@ -151,7 +152,10 @@ def entries(text: str, generation: str) -> Iterator[Entry]:
 def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edits: Mapping[str, str]) -> Descriptor:
     declared = [_operand(text) for text in line.operands]
     operands = [operand for operand in declared if operand.name not in edits]
-    results = [_operand(text) for text in line.results]
+    # A tuple that is not tied to an accumulator must not start where the sources of a matrix instruction end.
+    results = [
+        evolve(o, tied=None, early_clobber=True) if o.tied in edits else o for o in map(_operand, line.results)
+    ]
     immediates = list(_immediates(line.immediates, generation, _limits(suffix)))
     for name in edits.values():
         if name.rstrip("!?") not in {i.name for i in immediates}:
@@ -231,7 +235,9 @@ def _sources(
 ) -> list[Source]:
     """Where every encoded operand of the table row comes from, in assembler order."""
     wanted = line.attributes.get("map")
-    if wanted is None:
+    if wanted is None and "matrix" in line.attributes:
+        order = results + [o.name for o in declared]
+    elif wanted is None:
         tied = {o.partition("=")[2] for o in line.results if "=" in o}
         order = results + [o.name for o in declared if o.name not in tied]
         if line.attributes.get("form") != "mods":

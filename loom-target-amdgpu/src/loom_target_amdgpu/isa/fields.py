@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 from functools import cache
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.isa.registers import registers
 from loom_target_amdgpu.isa.tables import IMMEDIATE_KINDS, LITERAL_KINDS, OFF, SIGNED_KINDS, OperandField
 
@@ -26,7 +25,7 @@ class FieldMode(enum.IntEnum):
     FIXED = 9  # no field
 
 
-@attrs.frozen
+@record
 class FieldCodec:
     """A field's position and mode.
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.isa.data_files import family_records
 from loom_target_amdgpu.isa.tables import AGPR, LITERAL, OFF, VGPR
 
@@ -119,7 +118,7 @@ def constant_bits(code: int, const_type: str) -> int | None:
     return None
 
 
-@attrs.frozen
+@record
 class RegisterMap:
     """Names of a family's operand codes.
 

@@ -26,8 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.isa.data_files import FAMILIES, family_records, read_lines
 
 OFF = -1
@@ -49,7 +48,7 @@ LITERAL_KINDS = frozenset({"lit32", "lit16"})
 SIGNED_KINDS = frozenset({"simm16", "branch16", "offset"})
 
 
-@attrs.frozen
+@record
 class OperandField:
     """One operand of a row, in assembler order.
 
@@ -91,7 +90,7 @@ class OperandField:
         return 3 if self.direction != "in" else int(self.name[-1])
 
 
-@attrs.frozen
+@record
 class ModifierField:
     """A modifier of a row.
 
@@ -116,7 +115,7 @@ class ModifierField:
         return max(position + high - low + 1 for low, high, position in self.bits)
 
 
-@attrs.frozen
+@record
 class Row:
     """One instruction in one encoding form.
 
@@ -235,9 +234,7 @@ class FamilyTable:
 
     def __init__(self, family: str) -> None:
         self.family = family
-        self._availability = {
-            key: tuple(names.split()) for key, names in family_records("availability.csv", family)
-        }
+        self._availability = {key: tuple(names.split()) for key, names in family_records("availability.csv", family)}
         self._lines = read_lines(f"{family}.csv")
         self._rows: list[Row | None] = [None] * len(self._lines)
         self._numbers: dict[str, list[int]] = {}
@@ -310,14 +307,10 @@ class FamilyTable:
                 and (processor is None or processor in row.available_on)
             ):
                 return row
-        have = {
-            f"{r.format}/{r.form or '-'}/{r.variant or '-'}" for r in map(self.row, self.numbers(mnemonic))
-        }
+        have = {f"{r.format}/{r.form or '-'}/{r.variant or '-'}" for r in map(self.row, self.numbers(mnemonic))}
         wanted = f"{format or 'any'}/{form or 'any'}/{variant or '-'}"
         detail = f"only as {', '.join(sorted(have))}" if have else "it is unknown there"
-        raise KeyError(
-            f"no {self.family} instruction '{mnemonic}' as {wanted} (format/form/variant); {detail}"
-        )
+        raise KeyError(f"no {self.family} instruction '{mnemonic}' as {wanted} (format/form/variant); {detail}")
 
     def _parse(self, line: str) -> Row:
         (

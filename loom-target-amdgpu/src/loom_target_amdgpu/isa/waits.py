@@ -9,8 +9,7 @@ import enum
 from collections.abc import Mapping
 from types import MappingProxyType
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.isa.encode import encode
 from loom_target_amdgpu.isa.registers import registers
 from loom_target_amdgpu.isa.tables import family_table
@@ -26,7 +25,7 @@ class Counter(enum.Enum):
     EXPORT = "exports and parameter reads"
 
 
-@attrs.frozen
+@record
 class CounterField:
     """A counter inside a wait immediate.
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from loom.ir.core import Op, Value
+from loom.ir.records import record
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu.select.linear import Leaf, plus
 from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, Word
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _LDS_LIMIT: Final = 65535
 
 
-@attrs.frozen
+@record
 class Address:
     """Operands of a memory instruction.
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-import attrs
-
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import Location
+from loom.ir.records import record
 from loom.ir.types import RegType
 from loom.low.assembly import inferred_result_type, make_packet
 from loom.low.builder import LowBuilder
@@ -35,7 +34,7 @@ _LANE_OPS: Final = (
 )
 
 
-@attrs.frozen
+@record
 class Variant:
     """A descriptor that takes immediates for some operands of its base form."""
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from loom.facts.integers import IntegerFacts, exactly, madd, mul
 from loom.ir.core import Op, Value
+from loom.ir.records import record
 from loom_target_amdgpu.select.values import Linear
 
 if TYPE_CHECKING:
     from loom_target_amdgpu.select.selector import Selector
 
 
-@attrs.frozen
+@record
 class Coordinate:
     """A launch coordinate: ``workgroup`` or ``workitem`` along an axis."""
 
@@ -27,7 +26,7 @@ class Coordinate:
     axis: str
 
 
-@attrs.frozen
+@record
 class Product:
     """The product of two leaves, neither of them constant."""
 
@@ -35,7 +34,7 @@ class Product:
     right: Value
 
 
-@attrs.frozen
+@record
 class Computed:
     """A number that selection has computed itself; identified by its registers."""
 
