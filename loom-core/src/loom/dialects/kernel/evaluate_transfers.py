@@ -52,8 +52,8 @@ def transfer(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequenc
     accesses.store(frame, op, place, accesses.from_memory(place.format, padded.reshape(-1)), Access.WRITE)
     padding = np.broadcast_to(np.arange(length) >= into.shape[1], (items.size, length)).reshape(-1)
     for storage, picked in accesses.parts(frame, place):
-        addresses, beyond = (a if picked is None else a[picked] for a in (place.addresses, padding))
-        storage.forget(addresses[beyond], size)
+        chosen = np.flatnonzero(padding) if picked is None else picked[padding[picked]]
+        storage.forget(place.addresses[chosen], size)
     return (frame.machine.stream.start(frame, Transfer(op, read_at, place)),)
 
 
