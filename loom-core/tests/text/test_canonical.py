@@ -84,6 +84,11 @@ def test_module_records_come_first_and_sorted() -> None:
     )
 
 
+def test_an_empty_dictionary_prints_as_nothing() -> None:
+    text = "target.generic<reference> @t {}\n\nfunc.decl export(\"f\", {}) @f()\n"
+    assert canonical(text) == "target.generic<reference> @t\n\nfunc.decl export(\"f\") @f()\n"
+
+
 def test_empty_module_is_an_empty_text() -> None:
     assert canonical("") == ""
     assert canonical("\n\n") == ""

@@ -71,15 +71,6 @@ PREDICATES: Final[dict[str, tuple[int, str]]] = {
     "finite": (1, "float"),
 }
 
-# Older spellings that are still read: name -> (number of arguments, current name).
-OLD_PREDICATES: Final[dict[str, tuple[int, str]]] = {
-    "mul": (2, "multiple_of"),
-    "pow2": (1, "power_of_two"),
-    "min": (2, "ge"),
-    "max": (2, "le"),
-}
-
-
 @attrs.frozen(repr=False)
 class Encoding:
     """``#family``, ``#family<primary>``, ``#family<name = value>``: a parameterised attribute or static encoding.

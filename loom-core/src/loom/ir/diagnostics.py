@@ -40,6 +40,10 @@ class SourceFile:
         end = self.text.find("\n", start)
         return (self.text[start:] if end < 0 else self.text[start:end]).rstrip("\r")
 
+    def set_token_spans(self, spans: list[tuple[int, int]]) -> None:
+        """Say where the tokens of the text are, when they are not those that the lexer finds."""
+        self._token_starts = spans
+
     def token_span(self, index: int) -> tuple[int, int]:
         """Return the character range of a token; past the last token it is the end of the text."""
         if self._token_starts is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loom.dialects.encoding.families import CONDITION_FAMILIES, ENCODING_FAMILIES
 from loom.ir.attribute_text import dictionary_text, float_text, string_text, value_text
-from loom.ir.attributes import OLD_PREDICATES, PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, SymbolRef
+from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, SymbolRef
 from loom.ir.diagnostics import did_you_mean
 from loom.ir.types import SHAPED_KINDS
 from loom.spec.kinds import AttributeKind, EnumKind, FlagsKind
@@ -204,12 +204,14 @@ def encoding(p: Parser) -> Encoding:
                 p.fail("PARSE/026", "'<' is never closed", start + 1)
             p.take(",")
     if not tight and name not in CONDITION_FAMILIES and not name.startswith("func.location."):
+        from loom.text.older.spellings import REMOVED
+
         p.fail(
             "PARSE/008",
             f"unknown encoding family '#{name}'",
             start,
             encoding_name=name,
-            hint=did_you_mean(name, [*ENCODING_FAMILIES, *CONDITION_FAMILIES, *p.aliases]),
+            hint=REMOVED.get(token) or did_you_mean(name, [*ENCODING_FAMILIES, *CONDITION_FAMILIES, *p.aliases]),
         )
     return Encoding(name, tuple(primary), tuple(sorted(params.items())), tight)
 
@@ -267,11 +269,7 @@ def predicate_list(p: Parser, reference: Callable[[Parser], Ref]) -> tuple[Predi
     def one(q: Parser) -> Predicate:
         start = q.i
         name = q.identifier("a predicate")
-        if name in OLD_PREDICATES:
-            arity, current = OLD_PREDICATES[name]
-        elif name in PREDICATES:
-            arity, current = PREDICATES[name][0], name
-        else:
+        if name not in PREDICATES:
             q.fail(
                 "PARSE/013",
                 f"unknown predicate '{name}'",
@@ -279,6 +277,7 @@ def predicate_list(p: Parser, reference: Callable[[Parser], Ref]) -> tuple[Predi
                 hint=did_you_mean(name, PREDICATES),
                 predicate_name=name,
             )
+        arity = PREDICATES[name][0]
         q.take("(")
         args: list[int | Ref] = []
         while True:
@@ -307,7 +306,7 @@ def predicate_list(p: Parser, reference: Callable[[Parser], Ref]) -> tuple[Predi
                 expected_count=arity,
                 actual_count=len(args),
             )
-        return Predicate(current, tuple(args))
+        return Predicate(name, tuple(args))
 
     return array(p, one)
 

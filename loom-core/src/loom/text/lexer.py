@@ -32,6 +32,8 @@ TOKEN_ALTERNATIVES: Final = (
 _TOKENS: Final = re.compile(rf"[ \t\r]*\n?[ \t\r]*({TOKEN_ALTERNATIVES})")
 
 END: Final = ""
+# Empty tokens behind the last one, so that looking ahead needs no bounds checks.
+SENTINELS: Final = 8
 PUNCTUATION: Final = frozenset("(){}[]<>=:,|-")
 
 
@@ -63,10 +65,19 @@ class Tokens:
                 trivia.setdefault(len(kept), []).append(body)
             kept += found[at:]
             found = kept
-        found += [END] * 8
+        found += [END] * SENTINELS
         self.texts: list[str] = found
         self.trivia = trivia
         self.trivia_keys = list(trivia)
+
+    @classmethod
+    def of(cls, texts: list[str], trivia: dict[int, list[str | None]]) -> Tokens:
+        """Tokens that are made, not found in a text."""
+        made = cls.__new__(cls)
+        made.texts = [*texts, *[END] * SENTINELS]
+        made.trivia = trivia
+        made.trivia_keys = list(trivia)
+        return made
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:

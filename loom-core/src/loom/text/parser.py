@@ -58,9 +58,9 @@ class Parser:
         "types",
     )
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, tokens: Tokens | None = None) -> None:
         self.source = source
-        self.tokens = Tokens(source.text)
+        self.tokens = tokens if tokens is not None else Tokens(source.text)
         self.toks = self.tokens.texts
         self.i = 0
         self.scope: dict[str, Value] = {}
@@ -324,8 +324,10 @@ class Parser:
         cls = lookup(name)
         if cls is None:
             from loom.plugins.manager import missing_dialect_hint
+            from loom.text.older.spellings import REMOVED
 
-            hint = did_you_mean(name, known_names()) or missing_dialect_hint(name.partition(".")[0])
+            close = did_you_mean(name, known_names())
+            hint = REMOVED.get(name) or close or missing_dialect_hint(name.partition(".")[0])
             self.fail("PARSE/006", f"unknown operation '{name}'", token, hint=hint, op_name=name)
         return reader_of(cls)
 
@@ -537,11 +539,35 @@ def reader_of(cls: type[Op]) -> Reader:
     return reader
 
 
-def parse_module(text: str, name: str = "<text>") -> Module:
-    """Read a module. Raises :class:`LoomError` with every diagnostic found; the result is not verified."""
-    source = SourceFile(name, text)
-    parser = Parser(source)
-    module = Module(name)
+def parse_module(text: str, name: str = "<text>", *, migrate: bool = False) -> Module:
+    """Read a module. Raises :class:`LoomError` with every diagnostic found; the result is not verified.
+
+    Older spellings are read too (:mod:`loom.text.older`); ``migrate`` also reads as an older text what is valid today
+    and meant something else then.
+    """
+    if not migrate:
+        try:
+            return _read(Parser(SourceFile(name, text)))
+        except LoomError:
+            # Perhaps the text is older. Looking for that only now costs texts in the current form nothing.
+            current = _current_form(text, name, migrate)
+            if current is None:
+                raise
+            parser = current
+    else:
+        parser = _current_form(text, name, migrate) or Parser(SourceFile(name, text))
+    return _read(parser)
+
+
+def _current_form(text: str, name: str, migrate: bool) -> Parser | None:
+    from loom.text.older.rewrite import current_form
+
+    found = current_form(text, name, migrate=migrate)
+    return None if found is None else Parser(found.source, found.tokens)
+
+
+def _read(parser: Parser) -> Module:
+    module = Module(parser.source.name)
     # Building a large program makes millions of objects that reference each other; collecting while they are
     # all still alive costs time and frees nothing.
     was_enabled = gc.isenabled()
