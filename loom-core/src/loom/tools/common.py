@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
+import itertools
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,9 @@ EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
+
+# Objects made between two searches for cyclic garbage. Importing and parsing make many that stay.
+GARBAGE_THRESHOLD: Final = 100_000
 
 
 class _Version(argparse.Action):
@@ -186,21 +190,28 @@ def _stage(path: Path, data: bytes) -> str:
         if place.exists() and (not os.access(place, os.W_OK) or not place.stat().st_mode & 0o222):
             raise PermissionError(13, "Permission denied", str(path))
     try:
-        place = path.resolve()
-        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        handle, temporary = _open_new(path.resolve())
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
     return temporary
+
+
+def _open_new(place: Path) -> tuple[int, str]:
+    """Make a sibling of a file with a name that nothing has. The standard library's takes long to import."""
+    for number in itertools.count():
+        name = str(place.with_name(f".{place.name}.{os.getpid()}-{number}.tmp"))
+        try:
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
+        except FileExistsError:
+            continue
+    raise AssertionError("numbers never end")
 
 
 def _is_stream(path: Path) -> bool:
