@@ -74,6 +74,15 @@ def run_tool(prog: str, body: Callable[[], int], diagnostics: str = "text") -> i
 
     ``diagnostics`` is the form in which they are printed: ``text`` or ``json``.
     """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(GARBAGE_THRESHOLD, *thresholds[1:])
+    try:
+        return _run_reporting(prog, body, diagnostics)
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+def _run_reporting(prog: str, body: Callable[[], int], diagnostics: str) -> int:
     # Imported here so that --help does not wait for them.
     from loom.ir.diagnostics import LoomError
     from loom.plugins.manager import PluginError
