@@ -45,7 +45,8 @@ def run(programs: Programs, lines: str, results: dict[str, str], active: bool, b
   %on = view.load %mv[%item] : view<{count}xi1> -> i1
   %p = scalar.trunci %v : i32 to i1
 {f"  scf.if %on {{{chr(10)}{inner}{chr(10)}  }}" if active else inner}"""
-    text = programs.kernel(body, ", ".join(parameters), size=ITEMS, groups=GROUPS)
+    same = "func.def @same(%x: i32) -> (i32) {\n  func.return %x : i32\n}\n"
+    text = programs.kernel(body, ", ".join(parameters), size=ITEMS, groups=GROUPS, extra=same)
     limits = Limits(batch_lanes=batch)
     arguments = [VALUES.copy(), ACTIVE.copy(), *outs]
     programs.launch(text, [], arguments, facts={"subgroup_size": SIZE}, limits=limits)
@@ -163,7 +164,8 @@ def test_shuffles(programs: Programs, active: bool, offset: int, mode: str) -> N
     lines = f"""
     %off = scalar.constant {offset} : i32
     %w = scalar.constant {SIZE} : i32
-    %r, %ok = kernel.subgroup.shuffle<{mode}> %v, %off, %w : i32, i32, i32"""
+    %moved, %ok = kernel.subgroup.shuffle<{mode}> %v, %off, %w : i32, i32, i32
+    %r = scf.select %ok, %moved, %off : i32"""
     r, ok = run(programs, lines, {"r": "i32", "ok": "i1"}, active)
     sources: dict[str, Callable[[int], int]] = {
         "xor": lambda lane: lane ^ offset,
@@ -178,8 +180,45 @@ def test_shuffles(programs: Programs, active: bool, offset: int, mode: str) -> N
             other = sources[mode](lane)
             valid = 0 <= other < len(team) and bool(ACTIVE[team[other]] or not active)
             assert ok[item] == valid
-            if valid:
-                assert r[item] == VALUES[team[other]]
+            assert r[item] == (VALUES[team[other]] if valid else offset)
+
+
+# A sum by shuffles: only what lane 0 holds at the end comes from lanes that are there.
+HALVING = """
+    %w = scalar.constant 8 : i32
+    %four = scalar.constant 4 : i32
+    %two = scalar.constant 2 : i32
+    %one = scalar.constant 1 : i32
+    %zero = scalar.constant 0 : i32
+    %far, %ok0 = kernel.subgroup.shuffle<down> %v, %four, %w : i32, i32, i32
+    %a = scf.select %ok0, %far, %zero : i32
+    %b = scalar.addi %v, %a : i32
+    %c, %ok1 = kernel.subgroup.shuffle<down> %b, %two, %w : i32, i32, i32
+    %d = scalar.addi %b, %c : i32
+    %e, %ok2 = kernel.subgroup.shuffle<down> %d, %one, %w : i32, i32, i32
+    %f = scalar.addi %d, %e : i32"""
+
+
+def test_what_a_shuffle_leaves_open_may_be_computed_with(programs: Programs) -> None:
+    (r,) = run(programs, f"{HALVING}\n    %r = kernel.subgroup.broadcast.first %f : i32", {"r": "i32"}, False)
+    assert list(r) == by_team(TEAMS, False, lambda items: [sum(VALUES[items])] * len(items))
+
+
+@pytest.mark.parametrize(
+    ("lines", "at"),
+    [
+        ("%r = scalar.addi %f, %f : i32", "view.store %r"),
+        ("%r = func.call @same(%f) : (i32) -> (i32)", "view.store %r"),
+        ("%r = kernel.subgroup.reduce<addi> %f : i32", "%r = kernel.subgroup.reduce"),
+        ("%q = index.cast %f : i32 to index\n    %r = index.cast %q : index to i32", "view.store %r"),
+        ("%k = scalar.cmpi eq, %f, %v : i32\n    %r = scf.if %k -> (i32) {\n scf.yield %v : i32 } else {\n"
+         " scf.yield %w : i32 }", "%r = scf.if"),
+    ],
+)  # fmt: skip
+def test_what_a_shuffle_leaves_open_may_not_be_observed(programs: Programs, lines: str, at: str) -> None:
+    fault = programs.fault(lambda: run(programs, f"{HALVING}\n    {lines}", {"r": "i32"}, False))
+    assert fault.code == "TYPE/012"
+    assert programs.source_line(fault).startswith(at)
 
 
 def test_shuffle_within_a_narrower_width(programs: Programs) -> None:
@@ -187,7 +226,7 @@ def test_shuffle_within_a_narrower_width(programs: Programs) -> None:
     %off = scalar.constant 1 : i32
     %w = scalar.constant 4 : i32
     %r, %ok = kernel.subgroup.shuffle<down> %v, %off, %w : i32, i32, i32"""
-    _, ok = run(programs, lines, {"r": "i32", "ok": "i1"}, False)
+    (ok,) = run(programs, lines, {"ok": "i1"}, False)
     assert list(ok) == [i % ITEMS % SIZE + 1 < min(4, ITEMS - i % ITEMS // SIZE * SIZE) for i in range(GROUPS * ITEMS)]
 
 

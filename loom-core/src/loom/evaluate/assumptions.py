@@ -30,6 +30,7 @@ def check_predicates(
 ) -> None:
     """Fault at ``op`` if a predicate is false in an active lane. ``named`` and ``values`` are what it refers to."""
     for predicate in predicates:
+        _refuse_poison(frame, op, predicate, named, values)
         held = _holds(predicate, named, values)
         lane = frame.offender(~held)
         if lane is None:
@@ -43,6 +44,25 @@ def check_predicates(
         raise frame.fault(
             FaultCode.FALSE_PREDICATE, op, f"the {what} predicate '{text}' is false: {shown}", lane, predicate=text
         )
+
+
+def _refuse_poison(
+    frame: Frame, op: Op, predicate: Predicate, named: Sequence[Value], values: Sequence[RuntimeValue]
+) -> None:
+    for argument in predicate.args:
+        value = values[argument.index] if isinstance(argument, Ref) else None
+        if isinstance(argument, Ref) and isinstance(value, Poisoned):
+            lane = frame.offender(value.lanes)
+            if lane is not None:
+                name = named[argument.index].name or "?"
+                raise frame.fault(
+                    FaultCode.POISON,
+                    op,
+                    f"%{name} is poison in the predicate '{predicate_text(predicate, named)}'",
+                    lane,
+                    value_name=name,
+                    boundary_kind="predicate",
+                )
 
 
 def _holds(predicate: Predicate, named: Sequence[Value], values: Sequence[RuntimeValue]) -> Array:

@@ -121,6 +121,19 @@ class Frame:
         if isinstance(dim, int):
             return np.asarray(dim, dtype=np.int64)
         value = self.env[dim]
+        if isinstance(value, Poisoned):
+            lane = self.offender(value.lanes)
+            if lane is not None:
+                assert dim.defining_op is not None
+                raise self.fault(
+                    FaultCode.POISON,
+                    dim.defining_op,
+                    f"%{dim.name or '?'} is poison and the extent of a type",
+                    lane,
+                    value_name=str(dim.name),
+                    boundary_kind="type",
+                )
+            value = value.value
         assert isinstance(value, np.ndarray)
         return value
 

@@ -14,7 +14,7 @@ from loom.evaluate.frame import Frame
 from loom.evaluate.lanes import Lanes
 from loom.evaluate.limits import Limits
 from loom.evaluate.numeric.formats import Array
-from loom.evaluate.poison import observe
+from loom.evaluate.poison import may_make_poison, observe
 from loom.evaluate.races import Clock, RaceDetector, Synchronization
 from loom.evaluate.rules import Rule, find_rule
 from loom.evaluate.storage import Storage
@@ -51,7 +51,7 @@ class Program:
 
     def __attrs_post_init__(self) -> None:
         self.symbols = self.module.symbols()
-        self.has_poison = any("poison" in op.spec.traits for op in self.module.walk())
+        self.has_poison = any(may_make_poison(op) for op in self.module.walk())
 
     def rules_of(self, block: Block) -> list[tuple[Rule, Op]]:
         """The operations of a block but its terminator, each with its rule."""
@@ -210,9 +210,9 @@ class Machine:
 
 
 def returned(frame: Frame, end: Op) -> Results:
-    """The operands of a return, which must not be poison."""
+    """The operands of a return. What leaves the program must not be poison."""
     values: list[Any] = [frame.env[v] for v in end.operands]
-    if frame.machine.program.has_poison:
+    if frame.machine.program.has_poison and frame.machine.depth == 1:
         observe(frame, end, values, "observation boundary")
         values = [v.value if isinstance(v, Poisoned) else v for v in values]
     return values

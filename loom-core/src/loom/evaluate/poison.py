@@ -1,9 +1,13 @@
-"""Poison: values that may be computed with but not observed (language reference, part 1, section 5.4)."""
+"""Poison: values that may be computed with but not observed (language reference, part 1, section 5.4).
+
+Values that the language calls unspecified, such as what a shuffle gives for a lane that is not there, are poison too:
+every use that could make a difference would show something that was made up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,7 +21,31 @@ if TYPE_CHECKING:
     from loom.ir.core import Op
 
 # These hand values on without looking at them, and check their own conditions.
-_TRANSPARENT = frozenset({"scf.if", "scf.for", "scf.while", "scf.switch", "scf.select"})
+_TRANSPARENT: Final = frozenset(
+    {
+        *("scf.if", "scf.for", "scf.while", "scf.switch", "scf.select", "scf.lookup", "vector.select"),
+        *("func.call", "template.call"),
+        *("kernel.subgroup.shuffle", "kernel.subgroup.broadcast", "kernel.subgroup.broadcast.first"),
+    }
+)
+
+
+def may_make_poison(op: Op) -> bool:
+    """Whether results of an operation can be poison although its operands are not."""
+    return "poison" in op.spec.traits or op.name == "kernel.subgroup.shuffle"
+
+
+def split(value: RuntimeValue) -> tuple[RuntimeValue, Array]:
+    """A value as it is stored, and the lanes in which it is poison."""
+    return (value.value, value.lanes) if isinstance(value, Poisoned) else (value, _NOWHERE)
+
+
+_NOWHERE: Final[Array] = np.asarray(False)
+
+
+def poisoned(frame: Frame, value: RuntimeValue, lanes: Array) -> RuntimeValue:
+    """The value, which is poison in some lanes; just the value when none of those is active."""
+    return value if frame.offender(lanes) is None else Poisoned(value, lanes)
 
 
 def evaluate_with_poison(frame: Frame, rule: Rule, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:

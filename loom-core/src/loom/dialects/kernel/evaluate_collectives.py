@@ -16,6 +16,7 @@ from loom.evaluate.faults import FaultCode, unsupported
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric import COMBINING_KINDS
 from loom.evaluate.numeric.formats import Array, to_bits
+from loom.evaluate.poison import poisoned, split
 from loom.evaluate.rules import evaluates
 from loom.evaluate.values import RuntimeValue, format_of, per_lane, vector_rank
 from loom.ir.core import Op
@@ -159,8 +160,8 @@ SHUFFLES: Final[dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]]]
 
 @evaluates("kernel.subgroup.shuffle")
 def shuffle(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The value of another lane; the own one where that lane is not there or not active."""
-    value, offset, width = operands
+    """The value of another lane, which is unspecified where that lane is not there or not active."""
+    (value, bad), (offset, unknown), (width, open_) = (split(v) for v in operands)
     rank = vector_rank(op.value.type)
     teams = _teams(frame, op)
     source, inside = SHUFFLES[op.mode](teams.column, offset.astype(np.int64), width.astype(np.int64))
@@ -168,14 +169,19 @@ def shuffle(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence
     source = np.where(valid, source, teams.column)
     valid = valid & teams.active[teams.row, source]
     source = np.where(valid, source, teams.column)
-    return (np.asarray(teams.table(value, rank)[teams.row, source]), valid)
+    # Whether the lane is there may be asked, unless it is not known which lane is meant.
+    nobody = unknown | open_
+    unspecified = ~valid | nobody | teams.table(bad, 0)[teams.row, source]
+    moved = np.asarray(teams.table(value, rank)[teams.row, source])
+    return (poisoned(frame, moved, unspecified), poisoned(frame, valid, nobody))
 
 
 @evaluates("kernel.subgroup.broadcast")
 def broadcast(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The value of the lane that all active lanes of the subgroup name."""
-    value, lane = operands
+    (value, bad), (lane, unknown) = (split(v) for v in operands)
     teams = _teams(frame, op)
+    _refuse(frame, op, unknown, lambda at: "the lane is poison")
     source = per_lane(lane, teams.row.size, 0).astype(np.int64)
     outside = (source < 0) | (source >= teams.width)
     place = np.where(outside, 0, source)
@@ -184,7 +190,13 @@ def broadcast(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequen
     first = np.argmax(teams.active, axis=1)
     differs = source != teams.of_teams(teams.table(source, 0)[np.arange(first.size), first])
     _refuse(frame, op, differs, lambda at: "the lanes of the subgroup name different lanes")
-    return (np.asarray(teams.table(value, vector_rank(op.value.type))[teams.row, place]),)
+    return (_from_places(frame, op, teams, value, bad, place),)
+
+
+def _from_places(frame: Frame, op: Any, teams: Teams, value: Array, bad: Array, place: Array) -> RuntimeValue:
+    """The value that each work-item finds at a place of its team, poison as it is there."""
+    found = np.asarray(teams.table(value, vector_rank(op.value.type))[teams.row, place])
+    return poisoned(frame, found, np.asarray(teams.table(bad, 0)[teams.row, place]))
 
 
 def _refuse(frame: Frame, op: Op, bad: Array, reason: Callable[[int], str]) -> None:
@@ -199,4 +211,4 @@ def broadcast_first(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> 
     """The value of the lowest active lane."""
     teams = _teams(frame, op)
     first = np.argmax(teams.active, axis=1)
-    return (np.asarray(teams.table(operands[0], vector_rank(op.value.type))[teams.row, first[teams.row]]),)
+    return (_from_places(frame, op, teams, *split(operands[0]), first[teams.row]),)

@@ -14,6 +14,7 @@ import numpy as np
 from loom.evaluate.faults import FaultCode
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric.formats import Array
+from loom.evaluate.poison import poisoned, split
 from loom.evaluate.rules import evaluates
 from loom.evaluate.values import Poisoned, RuntimeValue
 from loom.ir.core import Op, Region
@@ -79,18 +80,23 @@ def select(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[R
 @evaluates("scf.lookup")
 def lookup(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The row of the matching key, or the default row."""
-    selector, *table = operands
+    given, *table = operands
+    selector, unknown = split(given)
     columns = len(op.results)
     results = list(table[len(op.case_keys) * columns :])
     for row, key in enumerate(op.case_keys):
         hit = np.asarray(selector == key)
         if hit.ndim == 0:
             if hit:
-                return table[row * columns : (row + 1) * columns]
+                results = table[row * columns : (row + 1) * columns]
+                break
             continue
         for column, result in enumerate(op.results):
             results[column] = frame.merge(op, result, hit, table[row * columns + column], results[column])
-    return results
+    if not unknown.any():
+        return results
+    values = [split(v) for v in results]
+    return [poisoned(frame, value, bad | unknown) for value, bad in values]
 
 
 @evaluates("scf.for")

@@ -11,16 +11,33 @@ from loom.evaluate.faults import FaultCode
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric import OPERATIONS, lanes
 from loom.evaluate.numeric.formats import Array, ScalarFormat
+from loom.evaluate.poison import poisoned, split
 from loom.evaluate.rules import evaluates
 from loom.evaluate.shapes import extents_of, in_lane_order
-from loom.evaluate.values import RuntimeValue, format_of
+from loom.evaluate.values import RuntimeValue, format_of, vector_rank
 from loom.ir.core import Op
 from loom.spec.registry import lookup
 
-# "vector.bitcast" may change the number of lanes, so it is a bit string and not lane-wise.
+# "vector.bitcast" may change the number of lanes, so it is a bit string and not lane-wise. A selection looks only at
+# what it selects.
 for _name in OPERATIONS:
-    if _name != "bitcast" and lookup(f"vector.{_name}") is not None:
+    if _name not in ("bitcast", "select") and lookup(f"vector.{_name}") is not None:
         evaluates(f"vector.{_name}")(numeric_rule(_name))
+
+
+_SELECT: Final = numeric_rule("select")
+
+
+@evaluates("vector.select")
+def select(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """Lane by lane one of two values; poison counts where it is selected."""
+    (condition, unknown), (true, bad), (false, worse) = (split(v) for v in operands)
+    chosen = _SELECT(frame, op, (condition, true, false))
+    if unknown is bad is worse:
+        return chosen
+    axes = tuple(range(-vector_rank(op.results[0].type), 0))
+    at = unknown | (bad & condition.any(axis=axes)) | (worse & ~condition.all(axis=axes))
+    return (poisoned(frame, chosen[0], at),)
 
 
 # Each takes the formats of source and result, the lanes, and the width of a field (unused by a bitcast).
