@@ -154,7 +154,7 @@ def test_the_matrix_fact_names_tiles() -> None:
     assert "rdna3_bf16_16x16x16" in facts["gfx1151"]
     assert "rdna3_bf16_16x16x16" not in (*facts["gfx1200"], *facts["gfx942"])
     assert "rdna4_f16_16x16x16" in facts["gfx1201"]
-    assert "cdna4_f16_16x16x32" in facts["gfx950"]
-    assert "cdna4_f16_16x16x32" not in facts["gfx942"]
+    assert "cdna4_f8E4M3_16x16x32" in facts["gfx950"]
+    assert "cdna4_f8E4M3_16x16x32" not in facts["gfx942"]
     offered = {name for names in facts.values() for name in names}
     assert {tile.name for tile in TILES} <= offered

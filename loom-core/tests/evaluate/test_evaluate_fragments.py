@@ -76,7 +76,6 @@ kernel.def @k() {{
         (64, "f16", 16, 4, 4, ""),
         (64, "f32", 4, 1, 4, ""),
         (32, "f16", 16, 8, 8, "rdna4_f16_16x16x16"),
-        (64, "bf16", 32, 8, 4, "cdna4_bf16_16x16x32"),
     ],
 )
 @pytest.mark.seed("X04")
@@ -211,3 +210,27 @@ def test_a_partly_active_subgroup_holds_no_matrix(programs: Programs) -> None:
     fault = programs.fault(lambda: programs.launch(text, [], arrays, facts={"subgroup_size": 32}))
     assert fault.code == "EVALUATE/001"
     assert "not active" in fault.message
+
+
+def test_copies_of_a_fragment_are_stored_once(programs: Programs) -> None:
+    """Lanes 16 to 31 hold copies of a wave32 operand; storing it is no race."""
+    text = """
+kernel.def @k() {
+  %unit = index.constant 1 : index
+  %lanes = index.constant 32 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%lanes, %unit, %unit) : index
+} launch(%a: buffer, %b: buffer) {
+  %at0 = index.constant 0 : offset
+  %zero = index.constant 0 : index
+  %m = index.constant 16 : index
+  %av = buffer.view %a[%at0] : buffer -> view<16x16xf16>
+  %by_columns = encoding.layout.strided [1, 16] : encoding<layout>
+  %bv = buffer.view %b[%at0] : buffer -> view<16x16xf16, %by_columns>
+  %l = vector.fragment.load<lhs> %av[%zero, %zero] shape [%m, %m] : view<16x16xf16> -> vector<16xf16>
+  vector.fragment.store<lhs> %l, %bv[%zero, %zero] shape [%m, %m] : vector<16xf16>, view<16x16xf16, %by_columns>
+  kernel.return
+}
+"""
+    a, b = (RNG.integers(-8, 9, (16, 16)).astype(np.float16) for _ in range(2))
+    programs.launch(text, [], [a, b], facts={"subgroup_size": 32})
+    assert np.array_equal(b, a.T)

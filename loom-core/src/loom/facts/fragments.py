@@ -127,12 +127,6 @@ cdna  64 32x32x8  f16,f16,f32   D4  E4  G16
 cdna  64 32x32x8  bf16,bf16,f32 D4  E4  G16
 cdna  64 32x32x2  f32,f32,f32   D1  E1  G16
 cdna  64 32x32x16 i8,i8,i32     D8  E8  G16
-cdna4 64 16x16x32 f16,f16,f32   D8  E8  F4
-cdna4 64 16x16x32 bf16,bf16,f32 D8  E8  F4
-cdna4 64 32x32x16 f16,f16,f32   D8  E8  G16
-cdna4 64 32x32x16 bf16,bf16,f32 D8  E8  G16
-cdna4 64 16x16x64 i8,i8,i32     D16 E16 F4
-cdna4 64 32x32x32 i8,i8,i32     D16 E16 G16
 cdna4 64 16x16x32 f8E4M3,f8E4M3,f32 D8 E8 F4
 cdna4 64 16x16x32 f8E4M3,f8E5M2,f32 D8 E8 F4
 cdna4 64 16x16x32 f8E5M2,f8E4M3,f32 D8 E8 F4

@@ -29,6 +29,10 @@ VARYING: Final = frozenset(
         "vector.atomic.rmw",
         "vector.atomic.rmw.mask",
         "vector.atomic.cmpxchg",
+        # Each lane of a subgroup holds elements of its own.
+        "vector.fragment.load",
+        "vector.fragment.repack",
+        "vector.mma",
     }
 )
 # Ops whose result is one value for the whole workgroup or the whole subgroup.

@@ -25,7 +25,7 @@ from loom_sim.amdgpu.memory import AddressSpace
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.state import Group
 from loom_sim.amdgpu.trace import Observer
-from loom_sim.amdgpu.traits import FAMILIES, Traits
+from loom_sim.amdgpu.traits import FAMILIES, Traits, traits_of
 
 if TYPE_CHECKING:
     from loom_target_amdgpu.code_object.reader import CodeObject, Kernel
@@ -427,7 +427,6 @@ def load(code_object: bytes, processor: str | None = None) -> Program:
             raise LoadError(str(error)) from error
         if not chosen.satisfies(made_for):
             raise LoadError(f"a code object for {made_for.name} does not run on {processor}")
-    traits = FAMILIES.get(chosen.family)
-    if traits is None:
+    if chosen.family not in FAMILIES:
         raise LoadError(f"{chosen.name} cannot be emulated; families that can: {', '.join(FAMILIES)}")
-    return Program(parsed, chosen, traits)
+    return Program(parsed, chosen, traits_of(chosen.family, chosen.name))

@@ -29,6 +29,7 @@ class Traits:
         split_counters: gfx12's separate wait counters.
         separate_stores: stores count in a counter of their own (vscnt), not in vmcnt.
         unified_vgprs: vector and accumulation registers share one file, split by the descriptor (gfx942).
+        fnuz_f8: 8-bit floats are gfx942's own formats; on gfx950 and gfx12 they are those of the OCP.
         apertures: high address words by operand code.
     """
 
@@ -40,6 +41,7 @@ class Traits:
     separate_stores: bool
     unified_vgprs: bool
     accum_offset: int = 0
+    fnuz_f8: bool = False
     apertures: Mapping[int, int] = _APERTURES
 
     def agpr_base(self, vectors: int) -> int:
@@ -53,8 +55,14 @@ class Traits:
 
 FAMILIES: Mapping[str, Traits] = MappingProxyType(
     {
-        "gfx942": Traits("gfx942", -1, 124, False, False, False, True),
+        "gfx942": Traits("gfx942", -1, 124, False, False, False, True, fnuz_f8=True),
         "gfx11": Traits("gfx11", 124, 125, False, False, True, False),
         "gfx12": Traits("gfx12", 124, 125, True, True, True, False),
     }
 )
+
+
+def traits_of(family: str, processor: str) -> Traits:
+    """What a processor of a family does at run time."""
+    found = FAMILIES[family]
+    return attrs.evolve(found, fnuz_f8=False) if processor == "gfx950" else found

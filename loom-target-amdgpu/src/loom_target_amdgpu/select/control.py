@@ -16,14 +16,17 @@ from loom.ir.types import RegType
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.layouts import choose_layout
 from loom_target_amdgpu.select.merge import Shape, rebuild, registers_of, shape_for, types_of
+from loom_target_amdgpu.select.packing import as_vector
 from loom_target_amdgpu.select.scalar import pick
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import (
     S2,
+    V1,
     Condition,
     Layout,
     Mask,
     Number,
+    Packed,
     Root,
     ScalarTest,
     Selected,
@@ -233,6 +236,9 @@ def _choose(s: Selector, mask: Value, a: Value, b: Value) -> Value:
     emit = s.emit
     if a.type == S2:
         return emit.op("s_or_b64", emit.op("s_and_b64", a, mask), emit.op("s_andn2_b64", b, mask))
+    if a.type != V1:
+        pairs = zip(emit.words(a), emit.words(b), strict=True)
+        return emit.concat(*(emit.op("v_cndmask_b32", y, x, mask) for x, y in pairs))
     return emit.op("v_cndmask_b32", b, a, mask)
 
 
@@ -280,7 +286,8 @@ def choose(s: Selector, op: Op, condition: Condition, a: Selected, b: Selected, 
     """A select of two whole values."""
     if isinstance(condition, bool):
         return a if condition else b
-    if isinstance(a, Vector) and isinstance(b, Vector):
+    if isinstance(a, Vector | Packed) and isinstance(b, Vector | Packed):
+        a, b = as_vector(s, a), as_vector(s, b)
         chosen = [choose(s, op, condition, x, y, result) for x, y in zip(a.elements, b.elements, strict=True)]
         return Vector(tuple(e for e in chosen if isinstance(e, Number | bool | ScalarTest | Mask)))
     if isinstance(a, bool | ScalarTest | Mask) and isinstance(b, bool | ScalarTest | Mask):

@@ -11,6 +11,7 @@ from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
+from loom_target_amdgpu.select.packing import as_packed, as_vector
 from loom_target_amdgpu.select.values import (
     S1,
     S2,
@@ -19,6 +20,7 @@ from loom_target_amdgpu.select.values import (
     Linear,
     Mask,
     Number,
+    Packed,
     Root,
     ScalarTest,
     Selected,
@@ -38,8 +40,8 @@ class Shape:
     """How a value travels: registers of the given types, and how to put them together again.
 
     ``kind`` is ``number``, ``test`` (a uniform 0 or 1), ``mask``, ``fixed`` (nothing travels: the value itself is
-    known), ``vector`` with one shape per element, ``view``: the byte position in ``root``, or
-    ``layout``: one shape per stride that differs.
+    known), ``vector`` with one shape per element, ``packed``: a register tuple (see :class:`Packed`), ``view``: the
+    byte position in ``root``, or ``layout``: one shape per stride that differs.
     """
 
     kind: str
@@ -50,6 +52,8 @@ class Shape:
     root: Root | None = None
     view_type: ShapedType | None = None
     facts: IntegerFacts | None = None
+    bits: int = 0
+    count: int = 0
 
 
 def shape_for(
@@ -79,6 +83,10 @@ def shape_for(
             count, signed = len(first.words), False
         scalar = not divergent and all(isinstance(c, Number) and c.scalar for c in candidates)
         return Shape("number", ((S1 if scalar else V1),) * count, signed)
+    if any(isinstance(c, Packed) for c in candidates):
+        tuples = [c for c in candidates if isinstance(c, Packed)]
+        assert isinstance(tuples[0].registers.type, RegType)
+        return Shape("packed", (tuples[0].registers.type,), bits=tuples[0].bits, count=tuples[0].count)
     if isinstance(first, Vector):
         assert isinstance(type_, ShapedType)
         return Shape(
@@ -172,8 +180,12 @@ def registers_of(s: Selector, selected: Selected, shape: Shape) -> list[Value]:
     """The registers a value hands on, in the shape agreed on."""
     if shape.kind == "fixed":
         return []
+    if shape.kind == "packed":
+        assert isinstance(selected, Packed | Vector)
+        return [as_packed(s, selected, shape.bits).registers]
     if shape.kind == "vector":
-        assert isinstance(selected, Vector)
+        assert isinstance(selected, Packed | Vector)
+        selected = as_vector(s, selected)
         return [r for e, part in zip(selected.elements, shape.parts, strict=True) for r in registers_of(s, e, part)]
     if shape.kind == "layout":
         assert isinstance(selected, Layout)
@@ -222,6 +234,8 @@ def rebuild(s: Selector, shape: Shape, registers: list[Value]) -> Selected:
     if shape.kind == "layout":
         return Layout(tuple(_stride(s, part, registers) for part in shape.parts))
     taken = [registers.pop(0) for _ in shape.types]
+    if shape.kind == "packed":
+        return Packed(taken[0], shape.bits, shape.count)
     if shape.kind == "view":
         assert shape.root is not None
         assert shape.view_type is not None

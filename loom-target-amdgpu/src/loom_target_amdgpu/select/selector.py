@@ -54,6 +54,8 @@ _MODULES: Final = (
     "vector_lanes",
     "vector_memory",
     "vector_reduce",
+    "fragments",
+    "matrix",
     "collectives",
     "workgroup",
 )

@@ -133,6 +133,21 @@ class Vector:
 
 
 @attrs.frozen(eq=False)
+class Packed:
+    """A vector in consecutive vector registers, as matrix instructions want it.
+
+    Attributes:
+        registers: the tuple; its elements lie end to end, the first in the low bits.
+        bits: bits of an element, 8 to 64.
+        count: number of elements.
+    """
+
+    registers: Value
+    bits: int
+    count: int
+
+
+@attrs.frozen(eq=False)
 class Stride:
     """A layout stride in elements that is known at run time only, and what facts say of it."""
 
@@ -147,7 +162,7 @@ class Layout:
     strides: tuple[int | Stride, ...] | None
 
 
-Selected = Number | bool | ScalarTest | Mask | Root | View | Vector | Layout
+Selected = Number | bool | ScalarTest | Mask | Root | View | Vector | Packed | Layout
 
 
 def constant(value: int, words: int = 1, signed: bool = False) -> Number:

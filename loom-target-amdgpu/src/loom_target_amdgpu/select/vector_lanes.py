@@ -13,8 +13,9 @@ from loom.text.directives import index_entries
 from loom_target_amdgpu.select import math_functions, scalar, scalar_float
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.control import choose
+from loom_target_amdgpu.select.packing import unpacked
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import Condition, Number, Vector, constant
+from loom_target_amdgpu.select.values import Condition, Number, Packed, Vector, constant
 
 Element = Number | Condition
 _SCALAR_RULES: Final = {**scalar.RULES, **scalar_float.RULES, **math_functions.RULES}
@@ -39,6 +40,8 @@ def element_type(value: Value) -> ScalarType:
 def elements(s: Selector, value: Value) -> tuple[Element, ...]:
     """The elements of a vector, row-major; a scalar is its own single element."""
     found = s.get(value)
+    if isinstance(found, Packed):
+        return unpacked(s, found)
     if isinstance(found, Vector):
         return found.elements
     assert isinstance(found, Number | bool) or not isinstance(value.type, ShapedType)

@@ -9,18 +9,20 @@ from typing import Any, Final
 import attrs
 
 from loom.ir.core import Block, Value
+from loom.ir.records import record
 from loom.ir.types import I1, ScalarType
 from loom.text.directives import index_entries
 from loom_target_amdgpu.select.control import conditional
 from loom_target_amdgpu.select.layouts import scaled_index, strides
 from loom_target_amdgpu.select.linear import plus, times
 from loom_target_amdgpu.select.memory import element_offset, from_memory, load_words, storage_bits, store_words
+from loom_target_amdgpu.select.packing import pack_words
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Linear, Number, Root, Vector, View, Word
 from loom_target_amdgpu.select.vector_lanes import Element, coordinates, element_type, elements, shape
 
 
-@attrs.frozen
+@record
 class Run:
     """Neighbouring elements: position of the first, and their numbers in the vector."""
 
@@ -44,20 +46,20 @@ def _positions(s: Selector, op: Any, view: View, value: Value) -> list[Linear]:
     return found
 
 
-def _runs(forms: Sequence[Linear], size: int) -> list[Run]:
+def runs(forms: Sequence[Linear], size: int) -> list[Run]:
     """Maximal runs of elements that follow each other in memory."""
-    runs: list[Run] = []
+    found: list[Run] = []
     for lane, form in enumerate(forms):
-        last = runs[-1] if runs else None
+        last = found[-1] if found else None
         if (
             last is not None
             and form.terms == last.form.terms
             and form.constant == last.form.constant + size * len(last.lanes)
         ):
-            runs[-1] = attrs.evolve(last, lanes=(*last.lanes, lane))
+            found[-1] = attrs.evolve(last, lanes=(*last.lanes, lane))
         else:
-            runs.append(Run(form, (lane,)))
-    return runs
+            found.append(Run(form, (lane,)))
+    return found
 
 
 def _alignment(s: Selector, root: Root, form: Linear, size: int) -> int:
@@ -68,18 +70,18 @@ def _alignment(s: Selector, root: Root, form: Linear, size: int) -> int:
     return max(known, size)
 
 
-def _pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, tuple[int, ...]]]:
+def pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, tuple[int, ...]]]:
     """A run cut into machine accesses: (position, lanes)."""
-    pieces = []
+    found = []
     done = 0
     while done < len(run.lanes):
         form = plus(run.form, Linear(done * size))
         left = (len(run.lanes) - done) * size
         width = _width(s, root, form, size, left)
         count = max(1, width // size)
-        pieces.append((form, run.lanes[done : done + count]))
+        found.append((form, run.lanes[done : done + count]))
         done += count
-    return pieces
+    return found
 
 
 def _width(s: Selector, root: Root, form: Linear, size: int, left: int) -> int:
@@ -115,16 +117,7 @@ def pack(s: Selector, values: Sequence[tuple[Word, ...]], size: int) -> tuple[Wo
     """Words to store from elements of ``size`` bytes."""
     if size >= 4 or len(values) == 1:
         return tuple(word for value in values for word in value)
-    per_word = 4 // size
-    mask = (1 << 8 * size) - 1
-    found = []
-    for first in range(0, len(values), per_word):
-        total: Word = 0
-        for k, (word,) in enumerate(values[first : first + per_word]):
-            low = s.arith.binary("and", word, mask) if k < per_word - 1 else word
-            total = s.arith.shl_add(low, 8 * size * k, total) if k else low
-        found.append(total)
-    return tuple(found)
+    return pack_words(s, [word for (word,) in values], 8 * size)
 
 
 def _view(s: Selector, value: Value) -> View:
@@ -143,8 +136,8 @@ def _load(s: Selector, op: Any) -> None:
 def _load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_: ScalarType) -> list[Element]:
     size = view.type.element.byte_size
     found: list[Element | None] = [None] * len(forms)
-    for run in _runs(forms, size):
-        for form, lanes in _pieces(s, view.root, run, size):
+    for run in runs(forms, size):
+        for form, lanes in pieces(s, view.root, run, size):
             words = load_words(s, op, view.root, form, 8 * size * len(lanes))
             for lane, value in zip(lanes, unpack(s, words, size, len(lanes)), strict=True):
                 found[lane] = from_memory(s, type_, value, Block([type_]).args[0])
@@ -166,8 +159,8 @@ def _store(s: Selector, op: Any) -> None:
     type_ = element_type(op.value)
     size = view.type.element.byte_size
     values = [_words_of(s, e, type_) for e in elements(s, op.value)]
-    for run in _runs(_positions(s, op, view, op.value), size):
-        for form, lanes in _pieces(s, view.root, run, size):
+    for run in runs(_positions(s, op, view, op.value), size):
+        for form, lanes in pieces(s, view.root, run, size):
             store_words(s, op, view.root, form, pack(s, [values[lane] for lane in lanes], size), 8 * size * len(lanes))
 
 

@@ -103,17 +103,28 @@ def fragment_repack(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> 
     return (value.reshape(value.shape[0], *extents_of(frame, op, op.results[0].type)),)
 
 
-def _locate(frame: Frame, op: Any, fragment: Fragment, view: View, view_type: Type) -> tuple[Array, Located]:
-    """The active work-items and the elements that they hold, one after the other."""
+def _locate(
+    frame: Frame, op: Any, fragment: Fragment, view: View, view_type: Type, once: bool = False
+) -> tuple[Array, Located]:
+    """The active work-items and the elements that they hold, one after the other; ``once``: without copies."""
     items = np.arange(frame.machine.lanes.count) if frame.active is None else frame.active
     teams = _holders(frame, op, fragment)
     lane = np.zeros_like(items) if teams is None else teams.column[items]
+    if once and teams is not None:
+        first = lane < _first_holders(fragment)
+        items, lane = items[first], lane[first]
     length = fragment.row.shape[1]
     holders = np.repeat(items, length)
     positions = [p if p.ndim == 0 else p[holders] for p in frame.indices(op.indices, op.static_indices)]
     positions[-2] = positions[-2] + fragment.row[lane].reshape(-1)
     positions[-1] = positions[-1] + fragment.column[lane].reshape(-1)
     return items, accesses.locate_elements(frame, op, view, view_type, positions, holders)
+
+
+def _first_holders(fragment: Fragment) -> int:
+    """Lanes that hold the matrix once; later lanes hold copies."""
+    lanes, length = map(int, fragment.row.shape)
+    return min(lanes, -(-fragment.rows * fragment.columns // max(length, 1)))
 
 
 def _converted(op: Op, source: ScalarFormat, target: ScalarFormat, values: Array) -> Array:
@@ -150,7 +161,7 @@ def fragment_store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
     _require_matrix(op, op.target.type)
     type_ = op.value.type
     fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), type_)
-    items, place = _locate(frame, op, fragment, _given(op, operands, op.target), op.target.type)
+    items, place = _locate(frame, op, fragment, _given(op, operands, op.target), op.target.type, once=True)
     held = in_lane_order(per_lane(_given(op, operands, op.value), frame.machine.lanes.count, type_.rank), type_.rank)
     values = _converted(op, format_of(type_), format_of(op.target.type), held[items].reshape(-1))
     accesses.store(frame, op, place, values)

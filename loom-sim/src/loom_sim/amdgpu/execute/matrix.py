@@ -231,7 +231,7 @@ def _mfma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
     count = max(1, inst.sources[0].bits // 32) * 32 // _BITS[a_type]
     results = max(1, inst.results[0].bits // 32) // (2 if c_type == "f64" else 1)
     layouts = _mfma_layouts(m, k, blocks, count, results, c_type == "f64")
-    return Product(m, int(n_text), k, blocks, *layouts, a_type, b_type, c_type, legacy_f8=True)
+    return Product(m, int(n_text), k, blocks, *layouts, a_type, b_type, c_type, legacy_f8=em.traits.fnuz_f8)
 
 
 def translate(em: Emitter, inst: Instruction) -> bool:
