@@ -190,8 +190,8 @@ def test_mask_ranges_and_iota() -> None:
 def test_quantize_worked() -> None:
     x = np.asarray([-3, -1, 0.5, 2, 9, math.nan], dtype=np.float32)
     thresholds = np.asarray([-1, 0, 2], dtype=np.float32)
-    lower = lanes.table_quantize(F32, I8, x, thresholds, nan="zero", tie="lower")
-    upper = lanes.table_quantize(F32, I8, x, thresholds, nan="max", tie="upper")
+    lower = lanes.table_quantize(F32, I8, x, thresholds, nan="zero", tie="lower").value
+    upper = lanes.table_quantize(F32, I8, x, thresholds, nan="max", tie="upper").value
     assert lower.tolist() == [0, 0, 2, 2, 3, 0]
     assert upper.tolist() == [0, 1, 2, 3, 3, 3]
 

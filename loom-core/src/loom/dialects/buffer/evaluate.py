@@ -27,6 +27,10 @@ def alloca(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     """Fresh bytes: one instance per work-item, or per workgroup for workgroup storage."""
     if op.space == "workgroup" and frame.machine.lanes.geometry is None:
         raise unsupported(op, "workgroup storage outside a kernel")
+    lane = frame.offender(np.asarray(operands[0] < 0))
+    if lane is not None:
+        reason = "the size is negative"
+        raise frame.fault(FaultCode.UNDEFINED_RESULT, op, f"'{op.name}': {reason}", lane, reason=reason)
     return (frame.machine.allocate(op, op.space, operands[0], op.alignment, frame.mask),)
 
 

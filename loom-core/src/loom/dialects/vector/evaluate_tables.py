@@ -9,6 +9,7 @@ from loom.evaluate.arithmetic import report_faults
 from loom.evaluate.faults import unsupported
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric import Fault, lanes
+from loom.evaluate.numeric.formats import Array
 from loom.evaluate.numeric.outcome import Outcome
 from loom.evaluate.rules import evaluates
 from loom.evaluate.shapes import in_lane_order, with_lane_axis, without_lane_axis
@@ -24,13 +25,21 @@ def table_lookup(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Seq
     outcome = lanes.table_lookup(
         format_of(op.indices.type), with_lane_axis(operands[0], 1), in_lane_order(indices, rank)
     )
-    extents = indices.shape[1:]
+    return (_lanes(frame, op, outcome, indices.shape[1:], operands),)
+
+
+def _lanes(
+    frame: Frame, op: Any, outcome: Outcome, extents: tuple[int, ...], operands: Sequence[RuntimeValue]
+) -> RuntimeValue:
+    """The value of an outcome in lane order as a vector; its faults are reported."""
+
+    def shaped(values: Array) -> Array:
+        return without_lane_axis(values.reshape(values.shape[0], *extents))
+
     if outcome.faults:
-        faults = tuple(
-            Fault(f.kind, without_lane_axis(f.mask.reshape(f.mask.shape[0], *extents))) for f in outcome.faults
-        )
+        faults = tuple(Fault(f.kind, shaped(f.mask)) for f in outcome.faults)
         report_faults(frame, op, Outcome(outcome.value, faults), operands)
-    return (without_lane_axis(outcome.value.reshape(outcome.value.shape[0], *extents)),)
+    return shaped(outcome.value)
 
 
 @evaluates("vector.table.quantize")
@@ -38,7 +47,7 @@ def table_quantize(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
     """How many thresholds lie below each lane."""
     rank = op.source.type.rank
     source = with_lane_axis(operands[0], rank)
-    codes = lanes.table_quantize(
+    outcome = lanes.table_quantize(
         format_of(op.source.type),
         format_of(op.results[0].type),
         in_lane_order(source, rank),
@@ -46,7 +55,7 @@ def table_quantize(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
         op.nan,
         op.tie,
     )
-    return (without_lane_axis(codes.reshape(codes.shape[0], *source.shape[1:])),)
+    return (_lanes(frame, op, outcome, source.shape[1:], operands),)
 
 
 @evaluates("vector.transform")

@@ -9,6 +9,7 @@ import numpy as np
 
 from loom.dialects.view import evaluate_atomic  # noqa: F401
 from loom.evaluate import accesses
+from loom.evaluate.faults import FaultCode
 from loom.evaluate.frame import Frame
 from loom.evaluate.layouts import strides_of
 from loom.evaluate.rules import evaluates
@@ -30,10 +31,24 @@ def subview(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence
 
 @evaluates("view.refine")
 def refine(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The same bytes under another description. Only a changed layout slot changes the strides."""
+    """The same bytes under another description, whose extents must be true of them.
+
+    Only a changed layout slot changes the strides.
+    """
     source: View = operands[0]
     old, new = op.source.type, op.results[0].type
     extents = tuple(frame.extent(d) for d in new.dims)
+    for axis, (extent, actual) in enumerate(zip(extents, source.extents, strict=True)):
+        lane = frame.offender(np.asarray(extent != actual))
+        if lane is not None:
+            promised, real = (int(e if e.ndim == 0 else e[lane]) for e in (extent, actual))
+            raise frame.fault(
+                FaultCode.FALSE_PREDICATE,
+                op,
+                f"'{op.name}' promises extent {promised} of axis {axis}, but it is {real}",
+                lane,
+                dim_index=axis,
+            )
     strides = source.strides if old.encoding == new.encoding else strides_of(frame, op, new, extents)
     return (View(source.buffer, source.origin, extents, strides),)
 

@@ -87,17 +87,21 @@ def table_lookup(indices: ScalarFormat, table: Array, positions: Array) -> Outco
 
 def table_quantize(
     format: ScalarFormat, result: ScalarFormat, lanes: Array, thresholds: Array, nan: str, tie: str
-) -> Array:
+) -> Outcome:
     """The number of thresholds below each lane (`tie` lower: t < x, upper: t <= x); NaN gives 0 or the count.
 
-    Thresholds are the last axis and ascend.
+    Thresholds are the last axis; where they do not ascend, or one is NaN, all lanes are faults.
     """
     x = floats.values(format, lanes)[..., :, None]
     t = floats.values(format, thresholds)[..., None, :]
     below = {"lower": np.less, "upper": np.less_equal}[tie](t, x)
     codes = below.sum(axis=-1, dtype=np.int64)
     for_nan = {"zero": 0, "max": thresholds.shape[-1]}[nan]
-    return wrapped(result, np.where(np.isnan(x[..., 0]), for_nan, codes))
+    value = wrapped(result, np.where(np.isnan(x[..., 0]), for_nan, codes))
+    # A single threshold ascends unless it is NaN.
+    ordered = (t[..., :-1] <= t[..., 1:]).all(axis=-1) & ~np.isnan(t).any(axis=-1)
+    disordered = np.broadcast_to(~ordered, value.shape)
+    return Outcome(value, (Fault(FaultKind.THRESHOLDS, disordered),) if disordered.any() else ())
 
 
 _NORMALIZATIONS = ("none", "orthonormal")

@@ -28,6 +28,7 @@ class FaultKind(enum.Enum):
     ADDRESS_RANGE = "the mathematical result does not fit the index or offset type"
     INDEX_DIVISION = "index division needs a non-negative dividend and a positive divisor"
     TABLE_INDEX = "table index outside the table"
+    THRESHOLDS = "the thresholds are not in ascending order"
 
 
 @attrs.frozen
