@@ -15,14 +15,13 @@ from loom_target_amdgpu.isa.registers import VCC
 from loom_target_amdgpu.isa.tables import AGPR, VGPR
 from loom_target_amdgpu.isa.waits import depctr_immediate
 from loom_target_amdgpu.machine_code import Assembler, Code
-
-Key = tuple[str, int]
-State = dict[Key, int]
+from loom_target_amdgpu.matrix_hazards import LONGEST, Key, MatrixStates, State
+from loom_target_amdgpu.profiles import Processor
 
 _MEMORY_FORMATS: Final = frozenset(
     {"GLOBAL", "SCRATCH", "FLAT", "MUBUF", "MTBUF", "VGLOBAL", "VSCRATCH", "VFLAT", "VBUFFER"}
 )
-_FORGET: Final = 24
+_FORGET: Final = LONGEST + 4
 """Wait states after which no rule looks back."""
 _TRANS_WINDOW: Final = 6
 _READ_LANE: Final = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
@@ -55,11 +54,14 @@ def _vector_units(units: Iterable[int]) -> list[int]:
 class _Cdna:
     """gfx942: fixed wait states, filled with ``s_nop``."""
 
-    def __init__(self, assembler: Assembler) -> None:
+    def __init__(self, assembler: Assembler, multiplies: bool, slower: int) -> None:
         self._asm = assembler
+        self._multiplies = multiplies
+        self._matrix = MatrixStates(slower)
 
     def before(self, code: Code, state: State) -> list[Code]:
-        missing = max((states - state[key] for key, states in self._needs(code) if key in state), default=0)
+        needs = [*self._needs(code), *(self._matrix_needs(code, state) if self._multiplies else ())]
+        missing = max((states - state[key] for key, states in needs if key in state), default=0)
         if missing <= 0:
             return []
         self._advance(state, missing)
@@ -93,25 +95,19 @@ class _Cdna:
                 yield ("vector-scalar", unit), 5
         if row.mnemonic.startswith("s_sendmsg"):
             yield ("m0", 0), 1
-        yield from self._matrix_needs(code)
 
-    def _matrix_needs(self, code: Code) -> Iterable[tuple[Key, int]]:
-        """Results of matrix instructions: the longest of their table's columns, 19 states after a 16-pass one."""
+    def _matrix_needs(self, code: Code, state: State) -> Iterable[tuple[Key, int]]:
         if is_matrix(code):
-            for unit in _vector_units((*code.reads, *code.writes)):
-                yield ("matrix", unit), 19
-        elif is_vector(code) or code.row.format in _MEMORY_FORMATS or code.row.format == "DS":
-            for unit in _vector_units((*code.reads, *code.writes)):
-                yield ("matrix", unit), 19
-                yield ("matrix-source", unit), 15
+            return self._matrix.matrix_needs(code, state)
+        memory = code.row.format in _MEMORY_FORMATS or code.row.format == "DS"
+        return self._matrix.other_needs(code, memory) if memory or is_vector(code) else ()
 
     def after(self, code: Code, state: State) -> None:
         row = code.row
         states = int(code.codes["simm16"]) + 1 if row.mnemonic == "s_nop" else 1
         self._advance(state, states)
         if is_matrix(code):
-            state.update({("matrix", unit): 0 for unit in _vector_units(code.writes)})
-            state.update({("matrix-source", unit): 0 for unit in _vector_units(code.reads)})
+            self._matrix.issued(code, state)
         elif is_vector(code):
             state.update({("vector-scalar", unit): 0 for unit in _scalar_units(code.writes)})
             state.update({("vector", unit): 0 for unit in _vector_units(code.writes)})
@@ -204,9 +200,14 @@ class _Rdna:
                     state["scalar", unit] = 0
 
 
-def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, trans_use: bool) -> None:
-    """Insert what the family needs, in place. Memory waits must have been inserted already."""
-    rules = _Cdna(assembler) if assembler.family == "gfx942" else _Rdna(assembler, trans_use)
+def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, processor: Processor) -> None:
+    """Insert what the processor needs, in place. Memory waits must have been inserted already."""
+    rules: _Cdna | _Rdna
+    if assembler.family == "gfx942":
+        multiplies = any(is_matrix(code) for block in blocks for code in block.code)
+        rules = _Cdna(assembler, multiplies, int(processor.matrix == "mfma_gfx950"))
+    else:
+        rules = _Rdna(assembler, processor.trans_use_hazard)
     if not blocks:
         return
     by_label = {block.label: block for block in blocks}

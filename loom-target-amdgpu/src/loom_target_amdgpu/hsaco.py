@@ -119,7 +119,7 @@ def compile_kernel(
     blocks = simplify_branches(expander.run(), assembler)
     waits = WaitInserter(blocks, assembler)
     waits.run()
-    insert_hazard_waits(blocks, assembler, processor.trans_use_hazard)
+    insert_hazard_waits(blocks, assembler, processor)
     code = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
