@@ -26,7 +26,48 @@ func.def @encodings(%cols: index, %e: encoding<schema>, %l: encoding<layout>) ->
 }
 """
 
-LISTINGS = {"encoding": ENCODINGS}
+GLOBALS = """\
+global.constant @eps : f32 = 0.0009765625
+
+global.variable @calls : i64 = 0
+
+global.variable @cache : tile<[%r]x8xf16> where [multiple_of(%r, 8)]
+
+global.variable @wide : tile<[%r]x[%c]xf32, %enc>
+
+global.constant @square : %v: vector<[%n]x[%n]xf32> where [range(%n, 1, 64)]
+
+global.constant @bound : %v: index where [range(%v, 0, 64)] = 12
+
+global.rodata.def @lut = align(16) bytes("00010203")
+
+global.rodata.def @a = conflicts([@b]) bytes("00")
+
+global.rodata.def @b = align(4) conflicts([@a]) bytes("")
+
+global.rodata.decl @far
+
+func.def @touch() -> (index, buffer) {
+  %t, %r = global.load @cache : tile<[%r]x8xf16>
+  global.store %t, @cache : tile<[%r]x8xf16>
+  %data = global.load @lut : buffer
+  %more = global.load @far : buffer
+  %w, %x, %y, %z = global.load @wide : tile<[%x]x[%y]xf32, %z>
+  global.store %w, @wide : tile<[%x]x[%y]xf32, %z>
+  %s, %n = global.load @square : vector<[%n]x[%n]xf32>
+  func.return %r, %data : index, buffer
+}
+"""
+
+LOCATIONS = """\
+func.def @where() -> (buffer, buffer) {
+  %simple = func.location [#func.location.file<"gen.loom", range = [4, 1, 4, 9]>] : buffer
+  %tree = func.location [#func.location.unknown, #func.location.field<operand, index = 2, range = [1, 2, 3, 4]>, #func.location.file<"a.loom", fields = [1], range = [4, 1, 4, 9], synthetic = true, text = bytes("6162")>, #func.location.opaque<"b", data = bytes("00ff")>, #func.location.tagged<note, child = 3, data = bytes("")>, #func.location.fused<[0, 2, 4], synthetic = false>] : buffer
+  func.return %simple, %tree : buffer, buffer
+}
+"""
+
+LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS}
 
 
 @pytest.mark.parametrize("text", LISTINGS.values(), ids=LISTINGS)

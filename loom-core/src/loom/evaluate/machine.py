@@ -32,14 +32,14 @@ LAUNCH_STORAGE_ALIGNMENT: Final = 4096
 class Program:
     """A module made ready to run: symbols, the rules of its blocks, module state, and the budgets of a run.
 
-    ``facts`` are normalized target facts, ``globals`` the values of variables and constants by symbol. The module
+    ``facts`` are normalized target facts, ``globals`` what loading each symbol gives. The module
     must be verified, its applications of templates resolved, and it must not change while the program is in use.
     """
 
     module: Module
     facts: Mapping[str, object] = attrs.field(factory=dict)
     limits: Limits = attrs.field(factory=Limits)
-    globals: dict[str, RuntimeValue] = attrs.field(factory=dict)
+    globals: dict[str, tuple[RuntimeValue, ...]] = attrs.field(factory=dict)
     initialized: bool = False
     steps: int = 0
     scratch_bytes: int = 0

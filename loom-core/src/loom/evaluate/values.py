@@ -185,6 +185,12 @@ def literal(type_: Type, value: object) -> Array:
     return np.asarray(value, dtype=format.dtype)
 
 
+def constant_root(data: bytes) -> Buffer:
+    """Bytes that nothing may write as a storage root."""
+    storage = Storage("constant", np.frombuffer(data, dtype=np.uint8))
+    return Buffer((storage,), integer(0), integer(len(data)))
+
+
 def overlap(a: Buffer, b: Buffer) -> Array:
     """Lanes in which two roots share a byte."""
     shared = [s for s in a.storages if s in b.storages]

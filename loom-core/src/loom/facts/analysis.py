@@ -31,9 +31,13 @@ class FunctionFacts:
         self.target_facts: Mapping[str, object] = target_facts or {}
         # Facts by innermost region that adds path facts (None: none apply).
         self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
-        self._constraints: dict[Region, tuple[Constraint, ...]] = {}
+        self._own: dict[Region, tuple[Constraint, ...]] = {}
+        self._reach: dict[Region, set[Value]] = {}
+        self._numbers: dict[Op, int] | None = None
+        self._depth = 0
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
+        self._globals: dict[str, Op] | None = None
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -65,12 +69,27 @@ class FunctionFacts:
         context = self._context(at) if at is not None else None
         if left is right:
             return predicate in ("eq", "sle", "sge", "ule", "uge")
-        for known, a, b in self._active(context):
-            if a is left and b is right and known == predicate:
-                return True
-            if a is left and b is right and known == NEGATED[predicate]:
-                return False
+        region = context
+        while region is not None:
+            for known, a, b in self._constraints(region):
+                if a is right and b is left:
+                    known = MIRRORED[known]
+                elif a is not left or b is not right:
+                    continue
+                if predicate in IMPLIED[known]:
+                    return True
+                if NEGATED[predicate] in IMPLIED[known]:
+                    return False
+            region = self._outside(region)
         return integers.decide(predicate, self._facts(left, context), self._facts(right, context))
+
+    def global_declaration(self, symbol: str) -> Op | None:
+        """The variable or constant of the module that a symbol names."""
+        if self._globals is None:
+            module = self.function.parent
+            found = [op for op in module if op.spec.dialect == "global"] if module is not None else []
+            self._globals = {str(op.attribute("symbol")): op for op in found}
+        return self._globals.get(symbol)
 
     # -- contexts --------------------------------------------------------------------------------------------
 
@@ -289,6 +308,21 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
+def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    """What the declaration promises of its value and of the extents that its type names."""
+    found = integers.domain(value.type)
+    declaration = facts.global_declaration(str(op.attribute("symbol")))
+    if declaration is None or not declaration.regions:
+        return found
+    named = declaration.regions[0].entry.args
+    # Extents come first; the value itself has a name only if the predicates need it.
+    position = (value.index or len(op.results)) - 1
+    if position < len(named):
+        for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]
+            found = integers.apply_predicate(found, predicate, position, lambda i: integers.domain(named[i].type))
+    return found
+
+
 def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
     source = op.operands[0]
     found = facts._facts(source, context)
@@ -367,6 +401,7 @@ _RULES: Final[dict[str, Any]] = {
     "check.literal": _constant,
     "index.assume": _assume,
     "scalar.assume": _assume,
+    "global.load": _global,
     "index.cast": _cast,
     "scalar.extsi": _cast,
     "scalar.extui": _cast,

@@ -506,6 +506,11 @@ def _clone(op: Op, mapping: MutableMapping[Value, Value], blocks: MutableMapping
         copy_region = clone_region(region, mapping, blocks)
         copy_region.parent = copy
         copy.regions.append(copy_region)
+    if op.regions:
+        # A declared type may name arguments of the declaration's region.
+        for i, value in enumerate(op.attributes):
+            if isinstance(value, Type) and not value.text:
+                copy.attributes[i] = value.substitute(mapping)
     for i in op.spec.result_spec_attributes:
         specs = op.attributes[i]
         if specs:

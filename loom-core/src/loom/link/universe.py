@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # Contracts that every module which uses them states for itself; equal ones are one.
 SHARED: Final = frozenset({"template.decl", "kernel.entry.decl"})
 
+# Declarations that definitions of one kind in any module satisfy, as these have no visibility.
+UNQUALIFIED: Final = {"config.decl": "config.def", "global.rodata.decl": "global.rodata.def"}
+
 # A module-level operation of a member, by position.
 Place = tuple[Member, int]
 
@@ -47,7 +50,7 @@ class Universe:
             for name, ordinal in member.symbols.items():
                 kind = member.op_names[ordinal]
                 if not member.declares(ordinal) and (
-                    member.flags[ordinal] & EXPORTED or kind == "config.def" or kind in SHARED
+                    member.flags[ordinal] & EXPORTED or kind in UNQUALIFIED.values() or kind in SHARED
                 ):
                     self._exported.setdefault(name, []).append((member, ordinal))
         for member in (*self.inputs, *self.libraries):
@@ -79,6 +82,8 @@ class Universe:
             return None
         found = self.direct(name)
         candidates = [] if found is not None else self.exported(name)
+        own = UNQUALIFIED.get(declaration.name)
+        candidates = [c for c in candidates if c[1].name == own or c[1].name not in UNQUALIFIED.values()]
         if len(candidates) > 1 and not all(op.name in SHARED for _, op in candidates):
             raise LoomError([_duplicate(name, candidates[1][1], candidates[0][1])])
         found = found or (candidates[0] if candidates else None)
@@ -94,6 +99,17 @@ def _duplicate(name: str, op: Op, other: Op) -> Diagnostic:
         op.loc,
         {"symbol_name": name},
         related=(Related("the other definition", other.loc),),
+        emitter="linker",
+    )
+
+
+def _other_kind(name: str, declaration: Op, definition: Op) -> Diagnostic:
+    return Diagnostic(
+        "SYMBOL/003",
+        f"'@{name}' is declared as '{declaration.name}', but defined as '{definition.name}'",
+        declaration.loc,
+        {"symbol_name": name, "actual_kind": definition.name, "expected_kind": "global.rodata.def"},
+        related=(Related("the definition", definition.loc),),
         emitter="linker",
     )
 
@@ -119,9 +135,11 @@ def _texts(types: Sequence[Type], names: Mapping[Value, str]) -> list[str]:
 
 def check_compatible(declaration: Op, definition: Op) -> None:
     """A definition must have the signature that the declaration states, up to names."""
+    name = symbol_name(declaration)
+    if declaration.name == "global.rodata.decl" and definition.name != "global.rodata.def":
+        raise LoomError([_other_kind(name or "", declaration, definition)])
     if not declaration.regions or not definition.regions:
         return
-    name = symbol_name(declaration)
     families = {declaration.name.partition(".")[0], definition.name.partition(".")[0]}
     ours, theirs = _signature(declaration), _signature(definition)
     if len(families) == 1 and ours == theirs:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from loom.ir.attributes import Predicate, Ref, ResultSpec
 from loom.ir.core import Block, Op, Region, Value
-from loom.ir.types import Type
+from loom.ir.types import ENCODING_TYPES, INDEX, ShapedType, Type
 from loom.text import attributes as attribute_syntax
 from loom.text.directives import Args, DirectiveDef, add_directives, always, region_named
 
@@ -255,31 +255,78 @@ def _write_call_results(pn: Printer, op: Op, args: Args) -> str:
 # -- a global's or config's typed declaration ----------------------------------------------------------------
 
 
-def _read_declared(p: Parser) -> tuple[Region, Type, tuple[Predicate, ...]]:
-    """``⟦%v:⟧ T ⟦where PREDS⟧``: the optional name exists for the predicates only."""
+def _read_declared(p: Parser, fresh: bool) -> tuple[Region, Type, tuple[Predicate, ...]]:
+    """``⟦%v:⟧ T ⟦where PREDS⟧``: the optional name exists for the predicates only.
+
+    With ``fresh`` names, extents and encodings of the type are names that exist only here: arguments of the region.
+    """
     p.open_signature_scope()
+    p.signature = fresh
     region = Region([Block()])
-    if p.toks[p.i][:1] == "%":
-        token = p.i
-        name = p.toks[token]
+    token = p.i
+    name = p.toks[token] if p.toks[token][:1] == "%" else None
+    if name is not None:
         p.i += 1
         p.take(":")
-        type_ = p.type()
+    type_ = p.type()
+    if p.forward:
+        type_ = type_.substitute(_adopt_fresh(p, region.entry, type_))
+    if name is not None:
+        # Behind what its type names, as everywhere.
         p.define(name, region.entry.add_argument(type_), token)
-    else:
-        type_ = p.type()
     return region, type_, _read_where(p, region)
+
+
+def _adopt_fresh(p: Parser, block: Block, type_: Type) -> dict[Value, Value]:
+    """One block argument for each name that a declared type introduces, in order of appearance."""
+    assert p.forward is not None
+    named = {placeholder: name for name, placeholder in p.forward.items()}
+    mapping: dict[Value, Value] = {}
+    for placeholder in type_.values():
+        if placeholder in named and placeholder not in mapping:
+            value = mapping[placeholder] = block.add_argument(type_of_named(type_, placeholder))
+            p.define(named[placeholder], value, placeholder.index)
+            del p.forward[named[placeholder]]
+    return mapping
+
+
+def type_of_named(type_: Type, value: Value) -> Type:
+    """The type that a value must have where another type names it: an extent is an index, an encoding one."""
+    if isinstance(type_, ShapedType) and type_.encoding is value:
+        return ENCODING_TYPES[None]
+    return INDEX
 
 
 def _write_declared(pn: Printer, op: Op, args: Args) -> str:
     block = op.regions[0].entry
-    text = pn.type_text(op.attribute(args[1]))  # type: ignore[arg-type]
-    if block.args:
-        text = f"{pn.names[block.args[0]]}: {text}"
+    type_ = op.attribute(args[1])
+    text = pn.type_text(type_)  # type: ignore[arg-type]
+    # The value itself has the declared type; names that the type introduces are an index or an encoding.
+    if block.args and block.args[-1].type == type_:
+        text = f"{pn.names[block.args[-1]]}: {text}"
     predicates = op.attribute(args[2])
     if predicates:
         text += " where " + attribute_syntax.predicates_text(predicates, lambda i: pn.names[block.args[i]])  # type: ignore[arg-type]
     return text
+
+
+# -- what loading a global gives -----------------------------------------------------------------------------
+
+
+def _read_loaded(p: Parser, names: list[str]) -> list[Type]:
+    """The type of the value, and one for each other result: what the type names, once each."""
+    type_ = p.type()
+    placeholders = {v: name for name, v in p.forward.items()} if p.forward else {}
+    types = [type_]
+    for value in dict.fromkeys(type_.values()):
+        if value in placeholders:
+            types.append(type_of_named(type_, value))
+    # Results beyond these are for the verifier, which knows the declaration.
+    return types + [INDEX] * (len(names) - len(types))
+
+
+def _write_loaded(pn: Printer, op: Op, args: Args) -> str:
+    return pn.type_text(op.results[0].type)
 
 
 add_directives(
@@ -341,6 +388,15 @@ add_directives(
             outputs=lambda args: [f"r_{args[0]}", f"a_{args[1]}", f"a_{args[2]}"],
             read=_read_declared,
             write=_write_declared,
+            present=always,
+            starts=lambda token: True,
+            constants=lambda out, spec, args: [str("fresh" in args)],
+        ),
+        "loaded": DirectiveDef(
+            outputs=lambda args: [f"t_{args[0]}"],
+            inputs=lambda args: ["names"],
+            read=_read_loaded,
+            write=_write_loaded,
             present=always,
             starts=lambda token: True,
         ),

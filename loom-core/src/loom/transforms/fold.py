@@ -146,6 +146,14 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
     return None if size is None else [size]
 
 
+def _global_constant(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    """The initial value of a constant; that of a variable may change."""
+    declaration: Any = facts.global_declaration(op.symbol)
+    if declaration is None or declaration.name != "global.constant" or declaration.value is None:
+        return None
+    return [declaration.value]
+
+
 def _isa(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     from loom.dialects.encoding.known import decide_isa
 
@@ -186,6 +194,7 @@ _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | Non
     "scalar.xori": _neutral(0, 0),
     "scalar.shli": _neutral(0),
     "kernel.workgroup.size": _workgroup_size,
+    "global.load": _global_constant,
     "encoding.isa": _isa,
     "encoding.matches": _matches,
     "encoding.assume.match": _encoding_assumption,

@@ -110,11 +110,16 @@ class DominanceChecker:
                 for operand in op.operands:
                     if operand not in visible:
                         self._report(operand, op)
+                dynamic = False
                 for result in op.results:
                     visible.add(result)
                     added.append(result)
-                    if not result.type.text:
-                        self._type(result, op)
+                    dynamic |= not result.type.text
+                if dynamic:
+                    # Results of one list may name each other in any order.
+                    for result in op.results:
+                        if not result.type.text:
+                            self._type(result, op)
             op = op.next
 
     def _graph(self, region: Region, added: list[Value]) -> None:

@@ -10,7 +10,10 @@ import attrs
 from loom.dialects.check.verify import check_invoke, check_subject
 from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
+from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
 from loom.dialects.kernel.verify import check_dispatch, check_launch
+from loom.dialects.pipeline.verify import check_compose
+from loom.dialects.pipeline.verify_flow import check_stage
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related
 
@@ -115,8 +118,14 @@ USES: Final[dict[str, SymbolUse]] = {
     "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
     "low.invoke": SymbolUse("callee", LOW_FUNCTIONS, "a Low function"),
     "pass.call": SymbolUse("callee", ("pass.pipeline",), "a pass pipeline"),
-    "global.load": SymbolUse("symbol", ("global.constant", "global.variable"), "a global"),
-    "global.store": SymbolUse("symbol", ("global.variable", "global.constant"), "a global"),
+    "global.load": SymbolUse("symbol", ("global.constant", "global.variable", *RODATA), "a global", loads),
+    "global.store": SymbolUse("symbol", ("global.variable", "global.constant"), "a variable", stores),
+}
+
+# Rules about several symbols at once.
+RELATIONS: Final[dict[str, Callable[[Any, dict[str, Op]], list[Diagnostic]]]] = {
+    "global.store": check_constant_store,
+    "global.rodata.def": check_conflicts,
 }
 
 
@@ -151,6 +160,9 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             target, faults = check_symbol(op, symbols, name, use.kinds, use.what)
             found += use.check(op, target) if target is not None and use.check is not None else faults
         use = use.also
+    relation = RELATIONS.get(op.name)
+    if relation is not None:
+        found += relation(op, symbols)
     for attribute in ("target", "witness"):
         if attribute in op.spec.attribute_index:
             name = op.attribute(attribute)

@@ -11,7 +11,7 @@ from loom.verify.compiled import check_of
 from loom.verify.convergence import MEETINGS, check_convergence
 from loom.verify.dominance import DominanceChecker
 from loom.verify.effects import EFFECTFUL, check_poison, check_pure_call, check_purity
-from loom.verify.symbols import USES, check_references, check_symbols
+from loom.verify.symbols import RELATIONS, USES, check_references, check_symbols
 
 FINDING_LIMIT: Final = 100
 
@@ -60,8 +60,10 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             traits = op.spec.traits
             indices = op.spec.attribute_index
             meets = meets or last_name in MEETINGS
+            owes = owes or op.spec.dialect == "channel"
             special = (
                 last_name in USES
+                or last_name in RELATIONS
                 or "target" in indices
                 or "witness" in indices
                 or bool(traits & EFFECTFUL)

@@ -9,7 +9,7 @@ from loom.evaluate.assumptions import check_predicates
 from loom.evaluate.faults import unsupported
 from loom.evaluate.frame import Frame
 from loom.evaluate.rules import evaluates
-from loom.evaluate.values import RuntimeValue
+from loom.evaluate.values import RuntimeValue, constant_root
 from loom.ir.core import Op, Value
 
 
@@ -48,3 +48,9 @@ def find_callee(frame: Frame, op: Op, name: str) -> Op:
 def call(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """Calls one exact function."""
     return call_function(frame, op, find_callee(frame, op, op.callee), operands)
+
+
+@evaluates("func.location")
+def location(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
+    """The text of the nodes as constant bytes."""
+    return (constant_root(f"[{', '.join(map(str, op.nodes))}]".encode()),)

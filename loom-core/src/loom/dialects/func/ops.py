@@ -6,8 +6,10 @@ from typing import Final
 
 from loom.dialects import words as w
 from loom.dialects.func import verify as v
-from loom.ir.attributes import Predicate, ResultSpec
+from loom.dialects.func.locations import location_tree
+from loom.ir.attributes import Encoding, Predicate, ResultSpec
 from loom.ir.core import Op, Region, Value
+from loom.ir.types import BUFFER
 from loom.spec import constraints as c
 from loom.spec import kinds as k
 from loom.spec import model as s
@@ -106,3 +108,11 @@ class Return(Op):
     """Ends the function with its results."""
 
     values: list[Value] = s.operands(c.ANY)
+
+
+@s.op("func.location", " $nodes : type($result)", traits=("pure",), verify=location_tree)
+class Location(Op):
+    """A tree of source locations as constant data: the UTF-8 text of its nodes as they print."""
+
+    nodes: tuple[Encoding, ...] = s.attribute(k.CONDITIONS)
+    result: Value = s.result(c.BUFFER, fixed=BUFFER)
