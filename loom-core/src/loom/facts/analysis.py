@@ -31,13 +31,9 @@ class FunctionFacts:
         self.target_facts: Mapping[str, object] = target_facts or {}
         # Facts by innermost region that adds path facts (None: none apply).
         self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
-        self._own: dict[Region, tuple[Constraint, ...]] = {}
-        self._reach: dict[Region, set[Value]] = {}
-        self._numbers: dict[Op, int] | None = None
-        self._depth = 0
+        self._constraints: dict[Region, tuple[Constraint, ...]] = {}
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
-        self._globals: dict[str, Op] | None = None
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -51,6 +47,7 @@ class FunctionFacts:
             return None
         return self.integer(value, at).exact
 
+        self._globals: dict[str, Op] | None = None
     def is_uniform(self, value: Value) -> bool:
         """Whether all invocations that execute together see the same value."""
         if self._varying is None:
@@ -81,7 +78,10 @@ class FunctionFacts:
                 if NEGATED[predicate] in IMPLIED[known]:
                     return False
             region = self._outside(region)
-        return integers.decide(predicate, self._facts(left, context), self._facts(right, context))
+        a, b = self._facts(left, context), self._facts(right, context)
+        if predicate[0] == "u" and a.lo >= 0 and b.lo >= 0:
+            return self.decide("s" + predicate[1:], left, right, at)
+        return integers.decide(predicate, a, b)
 
     def global_declaration(self, symbol: str) -> Op | None:
         """The variable or constant of the module that a symbol names."""
@@ -308,21 +308,6 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
-def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
-    """What the declaration promises of its value and of the extents that its type names."""
-    found = integers.domain(value.type)
-    declaration = facts.global_declaration(str(op.attribute("symbol")))
-    if declaration is None or not declaration.regions:
-        return found
-    named = declaration.regions[0].entry.args
-    # Extents come first; the value itself has a name only if the predicates need it.
-    position = (value.index or len(op.results)) - 1
-    if position < len(named):
-        for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]
-            found = integers.apply_predicate(found, predicate, position, lambda i: integers.domain(named[i].type))
-    return found
-
-
 def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
     source = op.operands[0]
     found = facts._facts(source, context)
@@ -401,7 +386,6 @@ _RULES: Final[dict[str, Any]] = {
     "check.literal": _constant,
     "index.assume": _assume,
     "scalar.assume": _assume,
-    "global.load": _global,
     "index.cast": _cast,
     "scalar.extsi": _cast,
     "scalar.extui": _cast,
@@ -419,3 +403,19 @@ _RULES: Final[dict[str, Any]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
 }
+def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    """What the declaration promises of its value and of the extents that its type names."""
+    found = integers.domain(value.type)
+    declaration = facts.global_declaration(str(op.attribute("symbol")))
+    if declaration is None or not declaration.regions:
+        return found
+    named = declaration.regions[0].entry.args
+    # Extents come first; the value itself has a name only if the predicates need it.
+    position = (value.index or len(op.results)) - 1
+    if position < len(named):
+        for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]
+            found = integers.apply_predicate(found, predicate, position, lambda i: integers.domain(named[i].type))
+    return found
+
+
+    "global.load": _global,

@@ -12,8 +12,6 @@ from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
 from loom.dialects.kernel.verify import check_dispatch, check_launch
-from loom.dialects.pipeline.verify import check_compose
-from loom.dialects.pipeline.verify_flow import check_stage
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related
 
@@ -160,9 +158,6 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             target, faults = check_symbol(op, symbols, name, use.kinds, use.what)
             found += use.check(op, target) if target is not None and use.check is not None else faults
         use = use.also
-    relation = RELATIONS.get(op.name)
-    if relation is not None:
-        found += relation(op, symbols)
     for attribute in ("target", "witness"):
         if attribute in op.spec.attribute_index:
             name = op.attribute(attribute)
@@ -172,6 +167,9 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
 
 
 def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic]:
+    relation = RELATIONS.get(op.name)
+    if relation is not None:
+        found += relation(op, symbols)
     record = symbols.get(name)
     if record is None:
         return [

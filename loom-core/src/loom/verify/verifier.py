@@ -60,13 +60,12 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             traits = op.spec.traits
             indices = op.spec.attribute_index
             meets = meets or last_name in MEETINGS
-            owes = owes or op.spec.dialect == "channel"
             special = (
                 last_name in USES
-                or last_name in RELATIONS
                 or "target" in indices
                 or "witness" in indices
                 or bool(traits & EFFECTFUL)
+                or last_name in RELATIONS
                 or "poison_boundary" in traits
                 or "function" in traits
             )
