@@ -34,6 +34,7 @@ class FunctionFacts:
         self._constraints: dict[Region, tuple[Constraint, ...]] = {}
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
+        self._globals: dict[str, Op] | None = None
 
     # -- questions -------------------------------------------------------------------------------------------
 
@@ -47,7 +48,6 @@ class FunctionFacts:
             return None
         return self.integer(value, at).exact
 
-        self._globals: dict[str, Op] | None = None
     def is_uniform(self, value: Value) -> bool:
         """Whether all invocations that execute together see the same value."""
         if self._varying is None:
@@ -66,22 +66,12 @@ class FunctionFacts:
         context = self._context(at) if at is not None else None
         if left is right:
             return predicate in ("eq", "sle", "sge", "ule", "uge")
-        region = context
-        while region is not None:
-            for known, a, b in self._constraints(region):
-                if a is right and b is left:
-                    known = MIRRORED[known]
-                elif a is not left or b is not right:
-                    continue
-                if predicate in IMPLIED[known]:
-                    return True
-                if NEGATED[predicate] in IMPLIED[known]:
-                    return False
-            region = self._outside(region)
-        a, b = self._facts(left, context), self._facts(right, context)
-        if predicate[0] == "u" and a.lo >= 0 and b.lo >= 0:
-            return self.decide("s" + predicate[1:], left, right, at)
-        return integers.decide(predicate, a, b)
+        for known, a, b in self._active(context):
+            if a is left and b is right and known == predicate:
+                return True
+            if a is left and b is right and known == NEGATED[predicate]:
+                return False
+        return integers.decide(predicate, self._facts(left, context), self._facts(right, context))
 
     def global_declaration(self, symbol: str) -> Op | None:
         """The variable or constant of the module that a symbol names."""
@@ -308,6 +298,21 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
+def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    """What the declaration promises of its value and of the extents that its type names."""
+    found = integers.domain(value.type)
+    declaration = facts.global_declaration(str(op.attribute("symbol")))
+    if declaration is None or not declaration.regions:
+        return found
+    named = declaration.regions[0].entry.args
+    # Extents come first; the value itself has a name only if the predicates need it.
+    position = (value.index or len(op.results)) - 1
+    if position < len(named):
+        for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]
+            found = integers.apply_predicate(found, predicate, position, lambda i: integers.domain(named[i].type))
+    return found
+
+
 def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
     source = op.operands[0]
     found = facts._facts(source, context)
@@ -386,6 +391,7 @@ _RULES: Final[dict[str, Any]] = {
     "check.literal": _constant,
     "index.assume": _assume,
     "scalar.assume": _assume,
+    "global.load": _global,
     "index.cast": _cast,
     "scalar.extsi": _cast,
     "scalar.extui": _cast,
@@ -403,19 +409,3 @@ _RULES: Final[dict[str, Any]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
 }
-def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
-    """What the declaration promises of its value and of the extents that its type names."""
-    found = integers.domain(value.type)
-    declaration = facts.global_declaration(str(op.attribute("symbol")))
-    if declaration is None or not declaration.regions:
-        return found
-    named = declaration.regions[0].entry.args
-    # Extents come first; the value itself has a name only if the predicates need it.
-    position = (value.index or len(op.results)) - 1
-    if position < len(named):
-        for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]
-            found = integers.apply_predicate(found, predicate, position, lambda i: integers.domain(named[i].type))
-    return found
-
-
-    "global.load": _global,
