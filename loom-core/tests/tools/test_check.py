@@ -170,7 +170,9 @@ def test_quiet_and_verbose(capsys: pytest.CaptureFixture[str], source: Path, wro
 
 def test_listing_runs_nothing(capsys: pytest.CaptureFixture[str], wrong: Path) -> None:
     """Only names, counts and parameters."""
-    assert check(capsys, wrong, "--list") == (0, "@tails: 3 samples (count x3)\n@wide: 1 sample\n", "")
+    assert check(capsys, wrong, "--list") == (
+        0, "@tails: 3 samples (count x3)\n@wide: 1 sample\n@tails_64: benchmark of @tails: 1 sample (count = 64)\n", "",
+    )  # fmt: skip
 
 
 def test_planning_issues(capsys: pytest.CaptureFixture[str], source: Path) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from loom.check.plan import CasePlan
+from loom.check.plan_scenario import ScenarioPlan
 from loom.check.report import SkipCode, SkippedCase
 from loom.plugins.records import RequirementProvider, RequirementVerdict
 
 
 def reason_to_skip(
-    case: CasePlan, facts: Mapping[str, object], providers: Mapping[str, RequirementProvider]
+    case: CasePlan | ScenarioPlan, facts: Mapping[str, object], providers: Mapping[str, RequirementProvider]
 ) -> SkippedCase | None:
     """The first reason, in source order, not to run a case on a device with these facts.
 

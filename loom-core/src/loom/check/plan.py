@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
 from loom.check.errors import CheckError, PlanningError, PlanningIssueKind
 from loom.check.expand import Expansion, Parameter, Sample, benchmark_name, expand, pin
 from loom.check.options import CheckOptions
-from loom.check.plan_rules import RULES, Phase, PlanContext, parameter_of
+from loom.check.plan_rules import Phase, PlanContext, check_op, check_written_once, issue_of, parameter_of
+from loom.check.plan_scenario import ScenarioPlan, plan_scenario
 from loom.check.report import PlanningIssue
 from loom.ir.core import Module, Op, Value
-from loom.ir.diagnostics import Related, SourceLocation, did_you_mean, fail
+from loom.ir.diagnostics import Related, did_you_mean, fail
 from loom.plugins.manager import Registries
+
+_CASE: Final = "check.case"
+_SCENARIO: Final = "check.scenario"
 
 
 @frozen(eq=False)
@@ -57,55 +61,75 @@ class CasePlan:
 
 
 @frozen(eq=False)
+class BenchmarkPlan:
+    """A benchmark: the samples of a case that it selects, or a scenario. Without an expansion it is a scenario's."""
+
+    name: str
+    op: Op
+    case: str
+    expansion: Expansion | None
+
+
+@frozen(eq=False)
 class CheckPlan:
-    """The selected cases of a module in source order, and the faults of benchmarks of these cases."""
+    """The selected cases and scenarios of a module in source order, and benchmarks of these with their faults."""
 
     module: Module
     cases: tuple[CasePlan, ...]
+    scenarios: tuple[ScenarioPlan, ...]
+    benchmarks: tuple[BenchmarkPlan, ...]
     benchmark_issues: tuple[PlanningIssue, ...]
 
     @property
     def issues(self) -> tuple[PlanningIssue, ...]:
-        """All faults: those of cases, then those of benchmarks."""
-        return (*(issue for case in self.cases for issue in case.issues), *self.benchmark_issues)
+        """All faults: those of cases, then those of scenarios, then those of benchmarks."""
+        in_cases = (issue for case in self.cases for issue in case.issues)
+        in_scenarios = (issue for scenario in self.scenarios for issue in scenario.issues)
+        return (*in_cases, *in_scenarios, *self.benchmark_issues)
 
 
 def plan_checks(module: Module, options: CheckOptions, registries: Registries) -> CheckPlan:
-    """Plan the cases that `options` selects of a module, which must be valid and is not changed.
+    """Plan the cases and scenarios that `options` selects of a module, which must be valid and is not changed.
 
     A fault in a case is an issue of that case alone. Raises `LoomError` when a selected case is not in the
-    module, and `CheckError` when no selected case has the selected sample.
+    module, and `CheckError` when no selected case has the selected sample, or a scenario would have to.
     """
     symbols = module.symbols()
     selected = _select(module, symbols, options.cases)
     context = PlanContext(symbols, registries, options)
-    cases = tuple(_plan_case(op, context) for op in selected)
-    if options.sample is not None and cases and not any(c.issues or c.sample_count for c in cases):
-        counts = ", ".join(f"@{case.name} has {case.expansion.full_count}" for case in cases)
-        raise CheckError(f"there is no sample {options.sample}: {counts}, counted from 0")
-    return CheckPlan(module, cases, _benchmark_issues(module, symbols, cases))
+    cases = tuple(_plan_case(op, context) for op in selected if op.name == _CASE)
+    scenarios = tuple(plan_scenario(op, context) for op in selected if op.name == _SCENARIO)
+    if options.sample is not None:
+        if scenarios:
+            raise CheckError(f"@{scenarios[0].name} is a scenario, which has trials and no samples; choose a case")
+        if cases and not any(c.issues or c.sample_count for c in cases):
+            counts = ", ".join(f"@{case.name} has {case.expansion.full_count}" for case in cases)
+            raise CheckError(f"there is no sample {options.sample}: {counts}, counted from 0")
+    return CheckPlan(module, cases, scenarios, *_plan_benchmarks(module, symbols, cases, scenarios))
 
 
 def _select(module: Module, symbols: Mapping[str, Op], names: Sequence[str]) -> list[Op]:
     for name in names:
         found = symbols.get(name)
         if found is None:
-            cases = [op.attribute("symbol") for op in module.ops if op.name == "check.case"]
-            hint = did_you_mean(name, [case for case in cases if isinstance(case, str)])
+            known = [op.attribute("symbol") for op in module.ops if op.name in (_CASE, _SCENARIO)]
+            hint = did_you_mean(name, [case for case in known if isinstance(case, str)])
             raise fail("SYMBOL/002", f"there is no case '@{name}'", hint=hint, emitter="check", symbol_name=name)
-        if found.name != "check.case":
+        if found.name not in (_CASE, _SCENARIO):
             raise fail(
                 "SYMBOL/003",
-                f"'@{name}' is a '{found.name}', not a case",
+                f"'@{name}' is a '{found.name}', not a case or scenario",
                 found.loc,
                 emitter="check",
                 related=(Related("asked for with --case"),),
                 symbol_name=name,
                 actual_kind=found.name,
-                expected_kind="check.case",
+                expected_kind=_CASE,
             )
     wanted = set(names)
-    return [op for op in module.ops if op.name == "check.case" and (not wanted or op.attribute("symbol") in wanted)]
+    return [
+        op for op in module.ops if op.name in (_CASE, _SCENARIO) and (not wanted or op.attribute("symbol") in wanted)
+    ]
 
 
 def _plan_case(op: Any, context: PlanContext) -> CasePlan:
@@ -115,20 +139,20 @@ def _plan_case(op: Any, context: PlanContext) -> CasePlan:
     written: set[str] = set()
     for inner in op.body.entry:
         try:
-            phase = _check_op(inner, context)
+            phase = check_op(inner, context)
             if phase is Phase.PARAMETER:
                 parameters.append(parameter_of(inner))
             elif phase is Phase.WRITE:
-                _check_written_once(inner, written)
+                check_written_once(inner, written)
             by_phase[phase].append(inner)
         except PlanningError as error:
-            issues.append(_issue(error, op.symbol, inner))
+            issues.append(issue_of(error, op.symbol, inner))
     expansion = Expansion((), {}, context.options.max_samples_per_case)
     try:
         expansion = expand(parameters, context.options.max_samples_per_case)
     except PlanningError as error:
         same = [position for position, parameter in enumerate(parameters) if parameter.key == error.subject]
-        issues.append(_issue(error, op.symbol, by_phase[Phase.PARAMETER][same[1]]))
+        issues.append(issue_of(error, op.symbol, by_phase[Phase.PARAMETER][same[1]]))
     return CasePlan(
         name=op.symbol,
         op=op,
@@ -143,28 +167,13 @@ def _plan_case(op: Any, context: PlanContext) -> CasePlan:
     )
 
 
-def _check_op(op: Op, context: PlanContext) -> Phase:
-    found = RULES.get(op.name)
-    if found is None:
-        kind = PlanningIssueKind.UNSUPPORTED_BODY_OP
-        raise PlanningError(kind, f"'{op.name}' is not supported in a case")
-    phase, rule = found
-    rule(op, context)
-    return phase
-
-
-def _check_written_once(op: Any, written: set[str]) -> None:
-    if op.path in written:
-        kind = PlanningIssueKind.INVALID_FILE_WRITE
-        raise PlanningError(kind, f"the case writes {op.path!r} twice", fix_hint="give each file its own path")
-    written.add(op.path)
-
-
-def _benchmark_issues(
-    module: Module, symbols: Mapping[str, Op], cases: Sequence[CasePlan]
-) -> tuple[PlanningIssue, ...]:
-    plans = {case.name: case for case in cases}
-    issues = []
+def _plan_benchmarks(
+    module: Module, symbols: Mapping[str, Op], cases: Sequence[CasePlan], scenarios: Sequence[ScenarioPlan]
+) -> tuple[tuple[BenchmarkPlan, ...], tuple[PlanningIssue, ...]]:
+    """The benchmarks of the planned cases and scenarios, and what is wrong with any benchmark of the module."""
+    plans: dict[str, CasePlan | ScenarioPlan] = {case.name: case for case in cases}
+    plans |= {scenario.name: scenario for scenario in scenarios}
+    benchmarks, issues = [], []
     for op in module.ops:
         if op.name != "check.benchmark":
             continue
@@ -172,27 +181,28 @@ def _benchmark_issues(
         assert isinstance(target, str)
         try:
             found = symbols.get(target)
-            if found is None or found.name != "check.case":
+            if found is None or found.name not in (_CASE, _SCENARIO):
                 kind = PlanningIssueKind.INVALID_BENCHMARK_CASE
-                raise PlanningError(kind, f"'@{target}' is not a case of this module")
-            case = plans.get(target)
-            if case is not None and not case.issues:
-                _check_benchmark(op, case)
+                raise PlanningError(kind, f"'@{target}' is not a case or scenario of this module")
+            record = plans.get(target)
+            if record is not None and not record.issues:
+                benchmarks.append(_plan_benchmark(op, record))
         except PlanningError as error:
-            issues.append(_issue(error, target, op))
-    return tuple(issues)
+            issues.append(issue_of(error, target, op))
+    return tuple(benchmarks), tuple(issues)
 
 
-def _check_benchmark(op: Op, case: CasePlan) -> None:
+def _plan_benchmark(op: Op, record: CasePlan | ScenarioPlan) -> BenchmarkPlan:
     pinned = op.attribute("parameters") or {}
     assert isinstance(pinned, Mapping)
+    symbol = op.attribute("symbol")
+    name = benchmark_name(record.name, symbol if isinstance(symbol, str) else None)
     try:
-        pin(case.expansion, list(pinned.items()))
+        if isinstance(record, CasePlan):
+            return BenchmarkPlan(name, op, record.name, pin(record.expansion, list(pinned.items())))
+        if pinned:
+            kind = PlanningIssueKind.INVALID_BENCHMARK_ASSIGNMENT
+            raise PlanningError(kind, "a scenario has no parameters", subject=next(iter(pinned)))
     except PlanningError as error:
-        symbol = op.attribute("symbol")
-        name = benchmark_name(case.name, symbol if isinstance(symbol, str) else None)
         raise PlanningError(error.kind, f"benchmark '@{name}': {error}", subject=error.subject) from None
-
-
-def _issue(error: PlanningError, case: str, op: Op) -> PlanningIssue:
-    return PlanningIssue.from_error(error, case, op.name, SourceLocation.of(op.loc))
+    return BenchmarkPlan(name, op, record.name, None)

@@ -16,15 +16,17 @@ from attrs import frozen
 from loom.check import generate
 from loom.check.elements import is_float
 from loom.check.errors import CheckError, PlanningError, PlanningIssueKind
+from loom.check.events import PROVIDER, check_pattern
 from loom.check.expand import Parameter, RangePolicy, choice_parameter, range_parameter, seed_parameter
 from loom.check.host_tensor import resolve_shape
 from loom.check.npy import check_output_path, input_path
 from loom.check.options import CheckOptions
+from loom.check.report import PlanningIssue
 from loom.check.sources import source_directory
 from loom.check.values import format_of, value_id
 from loom.evaluate.numeric.formats import ScalarFormat
 from loom.ir.core import Op
-from loom.ir.diagnostics import did_you_mean
+from loom.ir.diagnostics import SourceLocation, did_you_mean
 from loom.ir.types import ShapedType, Type, element_type
 from loom.plugins.manager import Registries
 
@@ -64,6 +66,29 @@ def parameter_of(op: Any) -> Parameter:
     if op.name == "check.param.choice":
         return choice_parameter(key, element, op.values)
     return seed_parameter(key, element, op.base, op.count)
+
+
+def check_op(op: Op, context: PlanContext) -> Phase:
+    """The phase of an op of a body, which must be fit to run; raises `PlanningError`."""
+    found = RULES.get(op.name)
+    if found is None:
+        raise PlanningError(PlanningIssueKind.UNSUPPORTED_BODY_OP, f"'{op.name}' is not supported in a case")
+    phase, rule = found
+    rule(op, context)
+    return phase
+
+
+def check_written_once(op: Any, written: set[str]) -> None:
+    """Note the path that an op writes; raises `PlanningError` when another op of the body writes it too."""
+    if op.path in written:
+        kind = PlanningIssueKind.INVALID_FILE_WRITE
+        raise PlanningError(kind, f"the case writes {op.path!r} twice", fix_hint="give each file its own path")
+    written.add(op.path)
+
+
+def issue_of(error: PlanningError, case: str, op: Op) -> PlanningIssue:
+    """The issue for an error at an op."""
+    return PlanningIssue.from_error(error, case, op.name, SourceLocation.of(op.loc))
 
 
 def _anything(op: Any, context: PlanContext) -> None:
@@ -130,6 +155,20 @@ def _call(op: Any, context: PlanContext) -> None:
         _format(value.type)
 
 
+def _invoke(op: Any, context: PlanContext) -> None:
+    _check_defined(op.callee, "function", context)
+    for value in (*op.args, *op.results):
+        _format(value.type)
+
+
+def _compare(op: Any, context: PlanContext) -> None:
+    for symbol in (op.subject, op.oracle):
+        if symbol is not None:
+            _check_defined(symbol, "function", context)
+    for value in (*op.args, *op.body.entry.args):
+        _format(value.type)
+
+
 def _oracle(op: Any, context: PlanContext) -> None:
     _check_provider(op.provider, context.registries.oracles, "oracle", PlanningIssueKind.INVALID_INVOCATION)
     for value in (*op.inputs, *op.results):
@@ -183,6 +222,15 @@ def _custom(op: Any, context: PlanContext) -> None:
     _check_provider(op.provider, context.registries.validators, "comparison", PlanningIssueKind.INVALID_EXPECTATION)
 
 
+def _event(op: Any, context: PlanContext) -> None:
+    if op.provider != PROVIDER:
+        _invalid_expectation(f"no event provider is registered as '{op.provider}'; events are those of '{PROVIDER}'")
+    try:
+        check_pattern(op.pattern)
+    except CheckError as error:
+        _invalid_expectation(str(error))
+
+
 def _invalid_expectation(message: str) -> NoReturn:
     raise PlanningError(PlanningIssueKind.INVALID_EXPECTATION, message)
 
@@ -215,13 +263,18 @@ RULES: Final[Mapping[str, tuple[Phase, Rule]]] = {
     "kernel.launch": (Phase.STEP, _launch),
     "func.call": (Phase.STEP, _call),
     "check.oracle.call": (Phase.STEP, _oracle),
+    "check.entropy.fork": (Phase.STEP, _anything),
+    "check.entropy.read": (Phase.STEP, _anything),
+    "check.invoke": (Phase.STEP, _invoke),
+    "check.compare": (Phase.STEP, _compare),
     "check.expect.equal": (Phase.EXPECTATION, _anything),
     "check.expect.bitwise": (Phase.EXPECTATION, _anything),
     "check.expect.close": (Phase.EXPECTATION, _close),
     "check.expect.shape": (Phase.EXPECTATION, _shape),
     "check.expect": (Phase.EXPECTATION, _custom),
+    "check.expect.event": (Phase.EXPECTATION, _event),
     "check.file.write.npy": (Phase.WRITE, _write),
     "check.return": (Phase.END, _anything),
 }
-"""Ops of a case body. Value sources and invocations share a phase: sources are pure, so running both in
-source order gives what running all sources first would, and a source may use what a call returned."""
+"""Ops of the bodies of cases and trials. Value sources and invocations share a phase: sources are pure, so running
+both in source order gives what running all sources first would, and a source may use what a call returned."""

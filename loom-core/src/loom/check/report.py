@@ -93,7 +93,11 @@ class SampleResult:
 
 @frozen
 class TrialResult:
-    """One trial of a scenario."""
+    """One trial of a scenario.
+
+    `trial_index` counts within its `check.trial`, `trial_ordinal` all trials of the scenario; `entropy` is what the
+    trial's values derive from.
+    """
 
     scenario: str
     entropy: str
@@ -103,6 +107,7 @@ class TrialResult:
     passed: bool
     expectations: Expectations
     issue: RuntimeIssue | None = None
+    files: tuple[str, ...] | None = None
 
 
 class SkipCode(Enum):
@@ -174,10 +179,11 @@ class TruncatedCase:
 
 @frozen
 class CaseOutcome:
-    """What became of one case: its results, or why there are none."""
+    """What became of one case or scenario: its results, or why there are none."""
 
     name: str
     samples: tuple[SampleResult, ...] = ()
+    trials: tuple[TrialResult, ...] = ()
     skipped: SkippedCase | None = None
     issues: tuple[PlanningIssue, ...] = ()
     truncated: TruncatedCase | None = None

@@ -5,7 +5,7 @@ Lines are plain text with a style beside it; colours appear on a terminal only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TextIO, TypeVar
 
 from attrs import frozen
@@ -19,6 +19,7 @@ from loom.check.report import (
     RuntimeIssue,
     SampleResult,
     TestReport,
+    TrialResult,
 )
 
 MAX_DETAILED_FAILURES = 3
@@ -46,21 +47,24 @@ def case_line(outcome: CaseOutcome, seconds: float | None = None) -> Line:
         skipped = outcome.skipped
         reason = skipped.display_message or skipped.code.value
         return Line(f"SKIP  @{case}: {skipped.op}<{skipped.provider}>: {reason}", _SKIP)
-    total, failed = len(outcome.samples), sum(not sample.passed for sample in outcome.samples)
+    results: Sequence[SampleResult | TrialResult] = outcome.trials or outcome.samples
+    noun = "trial" if outcome.trials else "sample"
+    total, failed = len(results), sum(not result.passed for result in results)
     if not total:
         return Line(f"NONE  @{case}: the selected sample does not exist", _SKIP)
     limit = ""
     if outcome.truncated is not None:
         limit = f" (of {outcome.truncated.planned_sample_count}; the rest is over the cap)"
     if failed:
-        return Line(f"FAIL  @{case}: {failed} of {count_text(total, 'sample')} failed{limit}{time}", _FAIL)
-    return Line(f"PASS  @{case}: {count_text(total, 'sample')}{limit}{time}", _PASS)
+        return Line(f"FAIL  @{case}: {failed} of {count_text(total, noun)} failed{limit}{time}", _FAIL)
+    return Line(f"PASS  @{case}: {count_text(total, noun)}{limit}{time}", _PASS)
 
 
-def sample_line(result: SampleResult, seconds: float) -> Line:
-    """One sample, for those who want to see each."""
+def sample_line(result: SampleResult | TrialResult, seconds: float) -> Line:
+    """One sample or trial, for those who want to see each."""
     word, style = ("ok  ", "") if result.passed else ("FAIL", _FAIL)
-    return Line(f"  {word} {_sample_text(result)} ({_duration(seconds)})", style)
+    text = _sample_text(result) if isinstance(result, SampleResult) else _trial_text(result)
+    return Line(f"  {word} {text} ({_duration(seconds)})", style)
 
 
 def failure_lines(report: TestReport, limit: int | None = MAX_DETAILED_FAILURES) -> list[Line]:
@@ -81,9 +85,9 @@ def failure_lines(report: TestReport, limit: int | None = MAX_DETAILED_FAILURES)
     failed_trials = [trial for trial in report.trials if not trial.passed]
     for scenario, trials in _grouped((trial.scenario, trial) for trial in failed_trials).items():
         for trial in trials[:limit]:
-            position = f"index {trial.trial_index}, entropy {trial.entropy}"
-            lines.append(Line(f"@{scenario} trial {trial.trial_ordinal} ({position})", _FAIL))
+            lines.append(Line(f"@{scenario} {_trial_text(trial)}", _FAIL))
             lines.extend(_failed_lines(trial.expectations, trial.issue))
+            lines.extend(Line(f"  wrote {path}") for path in trial.files or ())
         lines.extend(_more(scenario, len(trials), limit, "trial"))
     for record in report.xfails:
         met = ", ".join(record.observed) or "none"
@@ -159,6 +163,11 @@ def _expectation_lines(failure: ExpectationFailure) -> list[Line]:
 
 def _sample_text(result: SampleResult) -> str:
     return f"sample {result.sample_ordinal}{_parameters_text(result.parameters)}"
+
+
+def _trial_text(trial: TrialResult) -> str:
+    place = f"configuration {trial.configuration_ordinal}, index {trial.trial_index}, entropy {trial.entropy}"
+    return f"trial {trial.trial_ordinal} ({place})"
 
 
 def _parameters_text(parameters: ParameterValues) -> str:

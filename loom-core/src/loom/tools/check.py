@@ -120,7 +120,7 @@ def _run_checks(args: argparse.Namespace) -> int:
     )
     registries = load_plugins()
     plan = plan_checks(module, options, registries)
-    if not plan.cases:
+    if not plan.cases and not plan.scenarios:
         sys.stderr.write(f"{PROG}: note: {args.input} has no check cases\n")
     colour = wants_colour(sys.stdout) and not args.no_color
     if args.list:

@@ -11,9 +11,14 @@ from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, Related
 from loom.ir.types import ERROR, FLOATS, I1, element_type
 
-
 # What may stand in the body of a comparison.
-_COMPARISONS: Final = ("check.expect.equal", "check.expect.bitwise", "check.expect.close", "check.expect", "check.return")
+_COMPARISONS: Final = (
+    "check.expect.equal",
+    "check.expect.bitwise",
+    "check.expect.close",
+    "check.expect",
+    "check.return",
+)
 
 
 def _misplaced(op: Op, kind: str, wanted: str, message: str) -> Diagnostic:
@@ -92,7 +97,7 @@ def scenario(op: Any) -> list[Diagnostic] | None:
     inner = first_after_setup(block) if op.configurations is not None else block.first
     while inner is not None:
         if inner.name not in AFTER_SETUP:
-            message = f"'{inner.name}' stands in a trial or in the 'configure' block of a scenario, not beside its trials"
+            message = f"'{inner.name}' stands in a trial or a 'configure' block, not beside the trials of a scenario"
             found.append(_misplaced(inner, "parent", "check.trial", message))
         inner = inner.next
     return found
