@@ -67,7 +67,29 @@ func.def @where() -> (buffer, buffer) {
 }
 """
 
-LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS}
+SANITIZERS = """\
+kernel.def @k() {
+  %unit = index.constant 1 : index
+  %size = index.constant 32 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%size, %unit, %unit) : index
+} launch(%row: view<32xf32>, %m: view<16x16xf16>, %f: vector<16xf16>) {
+  %i = kernel.workitem.id<x> : index
+  %r = index.constant 16 : index
+  %safe = sanitizer.assert.value %i [range(%i, 0, 31)] : index
+  sanitizer.assert.access<read> %row[%safe] : view<32xf32>
+  sanitizer.assert.access<write> %row[0] {static_extents = [8]} : view<32xf32>
+  sanitizer.assert.accesses<write> %row[0] {static_count = 4, static_extents = [8], static_strides = [8]} : view<32xf32>
+  sanitizer.assert.op %safe [multiple_of(%safe, 2)] : index
+  %dense = sanitizer.assert.layout %row : view<32xf32> -> view<32xf32, #encoding.layout.strided<strides=[1]>>
+  sanitizer.race.access<read> %row[%safe] : view<32xf32>
+  sanitizer.race.access<read_write> %row[%safe] {atomic = true, ordering = acq_rel, scope = workgroup} : view<32xf32>
+  sanitizer.race.fragment_access<read> %f, %m[0, 0] shape [%r, %r] {role = lhs} : vector<16xf16>, view<16x16xf16>
+  sanitizer.race.sync<workgroup> scope(workgroup) ordering(acq_rel)
+  kernel.return
+}
+"""
+
+LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS, "sanitizer": SANITIZERS}
 
 
 @pytest.mark.parametrize("text", LISTINGS.values(), ids=LISTINGS)

@@ -409,3 +409,4 @@ _RULES: Final[dict[str, Any]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
 }
+    "sanitizer.assert.value": _assume,

@@ -28,6 +28,7 @@ CORE_DIALECTS: Final = (
     "low",
     "metadata",
     "pass",
+    "sanitizer",
     "scalar",
     "scf",
     "target",

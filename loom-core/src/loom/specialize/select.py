@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from loom.dialects.template import ops as template
-from loom.facts import integers
 from loom.facts.analysis import FunctionFacts
-from loom.facts.integers import COMPARISONS, IntegerFacts, exactly
-from loom.ir.attributes import Encoding, Predicate, Ref
+from loom.facts.integers import IntegerFacts
+from loom.facts.predicates import all_of, decide_predicate
+from loom.ir.attributes import Encoding, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import LoomError, Related, fail
 from loom.ir.records import record
@@ -19,49 +19,6 @@ if TYPE_CHECKING:
     from loom.plugins.records import TargetProfile
 
 PHASE = "select-templates"
-
-
-def decide_predicate(predicate: Predicate, value: Callable[[int], IntegerFacts | None]) -> bool | None:
-    """Whether a predicate is proven true, proven false, or unknown. ``value`` gives facts by position."""
-
-    def side(argument: int | Ref) -> IntegerFacts | None:
-        return value(argument.index) if isinstance(argument, Ref) else exactly(argument)
-
-    args = [side(a) for a in predicate.args]
-    if any(a is None for a in args):
-        return None
-    known = [a for a in args if a is not None]
-    name = predicate.name
-    if name in COMPARISONS:
-        return integers.decide(COMPARISONS[name], known[0], known[1])
-    if name == "range":
-        return _all([integers.decide("sge", known[0], known[1]), integers.decide("sle", known[0], known[2])])
-    if name == "multiple_of":
-        return _multiple(known[0], known[1].exact)
-    if name == "power_of_two":
-        exact = known[0].exact
-        if exact is not None:
-            return exact > 0 and exact & (exact - 1) == 0
-        return False if known[0].hi <= 0 else None
-    return None
-
-
-def _multiple(facts: IntegerFacts, divisor: int | None) -> bool | None:
-    if divisor is None or divisor <= 0:
-        return None
-    if facts.divisor % divisor == 0:
-        return True
-    if facts.exact is not None:
-        return facts.exact % divisor == 0
-    if (facts.lo > 0 and facts.hi < divisor) or (-divisor < facts.lo and facts.hi < 0):
-        return False
-    return None
-
-
-def _all(answers: Sequence[bool | None]) -> bool | None:
-    if any(a is False for a in answers):
-        return False
-    return None if any(a is None for a in answers) else True
 
 
 def decide_requirement(requirement: Encoding, target: TargetProfile | None) -> bool | None:
@@ -120,7 +77,7 @@ def classify(
             for a in predicate.args
         )
         note(decide_predicate(predicate, position), f"{predicate.name}({text})")
-    return Candidate(provider, _all(answers), tuple(reasons))
+    return Candidate(provider, all_of(answers), tuple(reasons))
 
 
 @record

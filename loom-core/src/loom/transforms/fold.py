@@ -14,6 +14,8 @@ from typing import Any, Final
 from loom.dialects.index import ops as index_ops
 from loom.dialects.scalar import ops as scalar_ops
 from loom.facts.analysis import FunctionFacts
+from loom.facts.integers import IntegerFacts
+from loom.facts.predicates import decide_predicate
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Location
 from loom.ir.types import ADDRESSES, F16, F32, F64, FLOATS, I1, INTEGERS, Type
@@ -146,6 +148,17 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
     return None if size is None else [size]
 
 
+def _assertion(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    """An assertion that facts prove is the values it checks."""
+
+    def about(position: int) -> IntegerFacts | None:
+        value = op.mentioned[position]
+        return facts.integer(value, op) if value.type in INTEGERS or value.type in ADDRESSES else None
+
+    proven = all(decide_predicate(predicate, about) is True for predicate in op.predicates)
+    return list(op.inputs[: len(op.results)]) if proven else None
+
+
 def _global_constant(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """The initial value of a constant; that of a variable may change."""
     declaration: Any = facts.global_declaration(op.symbol)
@@ -195,6 +208,8 @@ _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | Non
     "scalar.shli": _neutral(0),
     "kernel.workgroup.size": _workgroup_size,
     "global.load": _global_constant,
+    "sanitizer.assert.op": _assertion,
+    "sanitizer.assert.value": _assertion,
     "encoding.isa": _isa,
     "encoding.matches": _matches,
     "encoding.assume.match": _encoding_assumption,

@@ -121,6 +121,15 @@ def _locate(
     return items, accesses.locate_elements(frame, op, view, view_type, positions, holders)
 
 
+def locate_fragment(
+    frame: Frame, op: Any, operands: Sequence[RuntimeValue], data: Value, view: Value, *, once: bool
+) -> Located:
+    """The elements of a view that the active work-items hold in a fragment; ``once``: without copies."""
+    _refuse_encodings(op)
+    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), data.type)
+    return _locate(frame, op, fragment, _given(op, operands, view), view.type, once)[1]
+
+
 def _first_holders(fragment: Fragment) -> int:
     """Lanes that hold the matrix once; later lanes hold copies."""
     lanes, length = map(int, fragment.row.shape)

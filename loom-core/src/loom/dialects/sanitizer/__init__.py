@@ -1,0 +1,1 @@
+"""The ``sanitizer`` dialect: executable checks, and observations for race detection."""
