@@ -49,6 +49,10 @@ class PlanEntry:
     identity: str
     wanted_by: str | None
 
+    def __str__(self) -> str:
+        of = f" of @{self.wanted_by}" if self.wanted_by else ""
+        return f"@{self.symbol}: {self.reason}{of} ({self.role}, {self.identity})"
+
 
 @attrs.frozen
 class LinkResult:

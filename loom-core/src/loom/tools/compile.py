@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_files, write_output
 
@@ -78,6 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     from loom import api
     from loom.ir.diagnostics import fail
+    from loom.report.compile_report import compile_report
 
     module = api.load_bytes(*read_input(args.input))
     if args.library:
@@ -87,7 +88,8 @@ def _run(args: argparse.Namespace) -> int:
     compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if args.compile_report != "none":
-        texts.append((args.compile_report_output, json.dumps(_report(compilation, args), indent=2) + "\n"))
+        report = compile_report(compilation, args.compile_report, args.format)
+        texts.append((args.compile_report_output, json.dumps(report, indent=2) + "\n"))
     result = compilation.result
     if result.extras and not args.emit_command_artifacts:
         raise fail(
@@ -135,31 +137,3 @@ def _dump_text(dumps: Sequence[tuple[str, str]], form: str) -> str:
     if len(dumps) == 1:
         return dumps[0][1]
     return "\n".join(f"// ---- after {stage}\n\n{ir}" for stage, ir in dumps)
-
-
-def _report(compilation: Compilation, args: argparse.Namespace) -> dict[str, Any]:
-    request = compilation.request
-    return {
-        "kind": "loom.compile_report",
-        "schema_version": 0,
-        "mode": args.compile_report,
-        "artifact_format": args.format or (request.target.default_format if request.target else None),
-        "target_family": request.target.family if request.target else None,
-        "target_key": request.target.selector if request.target else None,
-        "status": {"code": 0, "name": "ok"},
-        "template_selection": {
-            "count": len(compilation.selections),
-            "rows": [
-                {
-                    "function": s.function,
-                    "contract": s.contract,
-                    "selected_provider": s.provider,
-                    "selected_priority": s.priority,
-                    "outcome": s.outcome,
-                    "provider_count": s.provider_count,
-                }
-                for s in compilation.selections
-            ],
-        },
-        **compilation.result.report,
-    }

@@ -123,12 +123,7 @@ def _run(args: argparse.Namespace) -> int:
         if args.json:
             write_output(args.output, (json.dumps({"plan": rows}, indent=2) + "\n").encode())
         else:
-            lines = [
-                f"@{r['symbol']}: {r['reason']}"
-                + (f" of @{r['wanted_by']}" if r["wanted_by"] else "")
-                + f" ({r['role']}, {r['identity']})"
-                for r in rows
-            ]
+            lines = [str(entry) for entry in result.plan]
             write_output(args.output, ("\n".join(lines) + "\n").encode())
         return EXIT_OK
     write_module_output(args.output, result.module, args.target_format)
