@@ -49,7 +49,10 @@ class AttributeDef:
 
 @record
 class RegionDef:
-    """A region. ``terminator`` names the op that may be left out in text when ``implicit``."""
+    """A region. ``terminator`` names the op that may be left out in text when ``implicit``.
+
+    ``others`` are further terminators that the region may end in, for the op's own rules to judge.
+    """
 
     name: str
     terminator: str | None
@@ -57,6 +60,7 @@ class RegionDef:
     optional: bool
     single_block: bool
     variadic: bool
+    others: tuple[str, ...] = ()
 
 
 @record(eq=False)
@@ -142,10 +146,15 @@ def optional_attribute(kind: AttributeKind, *, key: str | None = None) -> Any:
 
 
 def region(
-    terminator: str | None = None, *, implicit: bool = False, optional: bool = False, single_block: bool = True
+    terminator: str | None = None,
+    *,
+    implicit: bool = False,
+    optional: bool = False,
+    single_block: bool = True,
+    others: tuple[str, ...] = (),
 ) -> Any:
-    """A region whose blocks end in ``terminator``."""
-    return _Field(lambda name: RegionDef(name, terminator, implicit, optional, single_block, False))
+    """A region whose blocks end in ``terminator`` (or in one of ``others``)."""
+    return _Field(lambda name: RegionDef(name, terminator, implicit, optional, single_block, False, others))
 
 
 def regions(terminator: str | None = None, *, implicit: bool = False, single_block: bool = True) -> Any:
@@ -198,50 +207,15 @@ def define(
     """Make and register an operation from a class of fields. Used directly for families given as tables."""
     from loom.spec.registry import register
 
-    fields: dict[str, object] = {}
-    for ancestor in reversed(base.__mro__):
-        for key, value in vars(ancestor).items():
-            if isinstance(value, _Field):
-                fields[key] = value.make(key)
-    # What a family shares (indices, masks) trails what the op itself names.
-    operand_defs = tuple(
-        f
-        for owner in base.__mro__
-        for key, value in vars(owner).items()
-        if isinstance(value, _Field) and isinstance(f := fields[key], OperandDef)
-    )
-    result_defs = tuple(f for f in fields.values() if isinstance(f, ResultDef))
-    attribute_defs = tuple(f for f in fields.values() if isinstance(f, AttributeDef))
-    region_defs = tuple(f for f in fields.values() if isinstance(f, RegionDef))
-    successor_defs = tuple(f for f in fields.values() if isinstance(f, str))
-    spec = OpSpec(
-        name=name,
-        format=format,
-        summary=summary or (base.__doc__ or "").strip(),
-        traits=frozenset(traits),
-        operands=operand_defs,
-        results=result_defs,
-        attributes=attribute_defs,
-        regions=region_defs,
-        successors=successor_defs,
-        same_type=same_type,
-        verify=verify,
-        segmented=any(o.arity != "one" for o in operand_defs),
-        operand_index={o.name: i for i, o in enumerate(operand_defs)},
-        result_index={r.name: i for i, r in enumerate(result_defs)},
-        attribute_index={a.name: i for i, a in enumerate(attribute_defs)},
-        region_index={r.name: i for i, r in enumerate(region_defs)},
-        symbol_attribute=next((i for i, a in enumerate(attribute_defs) if a.name == symbol), None),
-        result_spec_attributes=tuple(i for i, a in enumerate(attribute_defs) if a.kind.name == "results"),
-    )
+    declaration = _Declaration(base, name, format, traits, same_type, verify, symbol, summary)
     namespace: dict[str, object] = {
         "__slots__": (),
-        "__doc__": spec.summary,
+        "__doc__": declaration.summary,
         "__module__": base.__module__,
-        "spec": spec,
+        "__init__": _first_init,
+        "spec": declaration,
         "name": name,
     }
-    namespace.update(_accessors(spec))
     for key, value in vars(base).items():
         if not isinstance(value, _Field) and not key.startswith("__"):
             namespace.setdefault(key, value)
@@ -250,6 +224,92 @@ def define(
     cls: C = type(base)(class_name or base.__name__, bases, namespace)  # type: ignore[misc]  # one of its kind
     register(cls)
     return cls
+
+
+class _Declaration:
+    """What ``spec`` of an operation is until somebody looks at it.
+
+    A program uses few of the operations that its dialects declare, so the rest of the work is done for those alone.
+    """
+
+    __slots__ = ("base", "format", "name", "same_type", "summary", "symbol", "traits", "verify")
+
+    def __init__(
+        self,
+        base: type[Op],
+        name: str,
+        format: str,
+        traits: tuple[str, ...],
+        same_type: tuple[tuple[str, ...], ...],
+        verify: Callable[[Any], list[Diagnostic] | None] | None,
+        symbol: str | None,
+        summary: str | None,
+    ) -> None:
+        self.base = base
+        self.name = name
+        self.format = format
+        self.traits = traits
+        self.same_type = same_type
+        self.verify = verify
+        self.symbol = symbol
+        self.summary = summary or (base.__doc__ or "").strip()
+
+    def __get__(self, instance: Op | None, owner: type[Op]) -> OpSpec:
+        """Make the specification and the accessors of the class that the declaration is in."""
+        cls: Any = next(c for c in owner.__mro__ if vars(c).get("spec") is self)
+        spec = self.make()
+        for key, accessor in _accessors(spec).items():
+            setattr(cls, key, accessor)
+        del cls.__init__
+        cls.spec = spec
+        return spec
+
+    def make(self) -> OpSpec:
+        """The specification, from the fields of the class and of those it inherits from."""
+        base = self.base
+        fields: dict[str, object] = {}
+        for ancestor in reversed(base.__mro__):
+            for key, value in vars(ancestor).items():
+                if isinstance(value, _Field):
+                    fields[key] = value.make(key)
+        # What a family shares (indices, masks) trails what the op itself names.
+        operand_defs = tuple(
+            f
+            for owner in base.__mro__
+            for key, value in vars(owner).items()
+            if isinstance(value, _Field) and isinstance(f := fields[key], OperandDef)
+        )
+        result_defs = tuple(f for f in fields.values() if isinstance(f, ResultDef))
+        attribute_defs = tuple(f for f in fields.values() if isinstance(f, AttributeDef))
+        region_defs = tuple(f for f in fields.values() if isinstance(f, RegionDef))
+        return OpSpec(
+            name=self.name,
+            format=self.format,
+            summary=self.summary,
+            traits=frozenset(self.traits),
+            operands=operand_defs,
+            results=result_defs,
+            attributes=attribute_defs,
+            regions=region_defs,
+            successors=tuple(f for f in fields.values() if isinstance(f, str)),
+            same_type=self.same_type,
+            verify=self.verify,
+            segmented=any(o.arity != "one" for o in operand_defs),
+            operand_index={o.name: i for i, o in enumerate(operand_defs)},
+            result_index={r.name: i for i, r in enumerate(result_defs)},
+            attribute_index={a.name: i for i, a in enumerate(attribute_defs)},
+            region_index={r.name: i for i, r in enumerate(region_defs)},
+            symbol_attribute=next((i for i, a in enumerate(attribute_defs) if a.name == self.symbol), None),
+            result_spec_attributes=tuple(i for i, a in enumerate(attribute_defs) if a.kind.name == "results"),
+        )
+
+
+def _first_init(self: Op, *args: Any, **kwargs: Any) -> None:
+    """Complete the class of the first instance, and make that."""
+    cls: Any = type(self)
+    assert cls.spec is not None
+    # Not this function: it is gone now.
+    cls.__init__(self, *args, **kwargs)
 
 
 def _accessors(spec: OpSpec) -> dict[str, object]:
