@@ -298,8 +298,9 @@ BREACHES = {
     "a view would cross as a placeholder": Breach(
         "placeholder",
         loop(
+            "%late = index.cmp sgt, %i, %c2 : index",
             "%next, %v = scf.if %flag -> (i32, view<64xi32>) {",
-            "%x, %pick = scf.if %flag -> (i32, view<64xi32>) {",
+            "%x, %pick = scf.if %late -> (i32, view<64xi32>) {",
             "%y = view.load %in[%i] : view<64xi32> -> i32",
             "scf.yield %y, %in : i32, view<64xi32>",
             "} else {",
@@ -413,11 +414,12 @@ BREACHES = {
         loop(
             "%len = index.sub %mask, %i : index",
             "%part = buffer.view %b_in[%at0] : buffer -> view<[%len]xi32>",
+            "%other = view.subview %part[0] : view<[%len]xi32> -> view<[%len]xi32>",
             "%x, %v = scf.if %flag -> (i32, view<[%len]xi32>) {",
             "%y = view.load %part[0] : view<[%len]xi32> -> i32",
             "scf.yield %y, %part : i32, view<[%len]xi32>",
             "} else {",
-            "scf.yield %zero, %part : i32, view<[%len]xi32>",
+            "scf.yield %zero, %other : i32, view<[%len]xi32>",
             "}",
             "view.prefetch %v[0] {intent = read, locality = l2} : view<[%len]xi32>",
             ADD,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from loom.facts import integers
-from loom.facts.integers import MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
+from loom.facts.integers import IMPLIED, MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.uniformity import varying_values
 from loom.ir.core import Op, Region, Value
 from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET, ScalarType
 
-# A comparison known to hold: predicate, left side, right side.
-Constraint = tuple[str, Value, Value]
+# A comparison known to hold: predicate, left side, right side (a value or a number).
+Constraint = tuple[str, Value, Value | int]
+
+# How far path facts of one region reach: values that depend on what a condition compares, and uses looked at.
+MAX_REACH: Final = 64
+MAX_REACH_USES: Final = 256
+# Operand chains up to here are followed by recursion.
+MAX_CHAIN: Final = 64
 
 MAX_WORKGROUP_SIZE: Final = 1024
 DEFAULT_MAX_COUNT: Final = (1 << 32) - 1
@@ -23,7 +29,11 @@ class FunctionFacts:
     """Answers questions about the values of one function or kernel.
 
     ``target_facts`` are normalized facts of the target that the version is compiled for; they bound launch
-    coordinates and say the subgroup size. Answers are remembered: make a new object after rewriting the body.
+    coordinates and say the subgroup size. Answers are remembered. They stay true, if not the sharpest possible, while
+    the body is rewritten into code that means the same; a new object looks again.
+
+    Facts that hold on a path (a condition, a case, the bounds of a loop) are kept by region, and only for the values
+    that depend on what is compared there: everything else has one record for the whole function.
     """
 
     def __init__(self, function: Op, target_facts: Mapping[str, object] | None = None) -> None:
@@ -31,7 +41,10 @@ class FunctionFacts:
         self.target_facts: Mapping[str, object] = target_facts or {}
         # Facts by innermost region that adds path facts (None: none apply).
         self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
-        self._constraints: dict[Region, tuple[Constraint, ...]] = {}
+        self._own: dict[Region, tuple[Constraint, ...]] = {}
+        self._reach: dict[Region, set[Value]] = {}
+        self._numbers: dict[Op, int] | None = None
+        self._depth = 0
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
         self._globals: dict[str, Op] | None = None
@@ -66,12 +79,26 @@ class FunctionFacts:
         context = self._context(at) if at is not None else None
         if left is right:
             return predicate in ("eq", "sle", "sge", "ule", "uge")
-        for known, a, b in self._active(context):
-            if a is left and b is right and known == predicate:
-                return True
-            if a is left and b is right and known == NEGATED[predicate]:
-                return False
-        return integers.decide(predicate, self._facts(left, context), self._facts(right, context))
+        a, b = self._facts(left, context), self._facts(right, context)
+        known = self._known_on_path(predicate, left, right, context)
+        if known is None and predicate[0] == "u" and a.lo >= 0 and b.lo >= 0:
+            known = self._known_on_path("s" + predicate[1:], left, right, context)
+        return integers.decide(predicate, a, b) if known is None else known
+
+    def _known_on_path(self, predicate: str, left: Value, right: Value, region: Region | None) -> bool | None:
+        """The outcome of a comparison that regions around a place settle by comparing the same two values."""
+        while region is not None:
+            for known, a, b in self._constraints(region):
+                if a is right and b is left:
+                    known = MIRRORED[known]
+                elif a is not left or b is not right:
+                    continue
+                if predicate in IMPLIED[known]:
+                    return True
+                if NEGATED[predicate] in IMPLIED[known]:
+                    return False
+            region = self._outside(region)
+        return None
 
     def global_declaration(self, symbol: str) -> Op | None:
         """The variable or constant of the module that a symbol names."""
@@ -84,57 +111,116 @@ class FunctionFacts:
     # -- contexts --------------------------------------------------------------------------------------------
 
     def _context(self, at: Op) -> Region | None:
-        """The innermost enclosing region of a conditional."""
+        """The innermost enclosing region that adds path facts."""
         block = at.parent
         while block is not None and block.parent is not None:
             region = block.parent
             parent = region.parent
             if parent is None or parent is self.function:
                 return None
-            if parent.name in ("scf.if", "scf.switch"):
+            if parent.name in _ADDS_FACTS:
                 return region
             block = parent.parent
         return None
 
-    def _active(self, region: Region | None) -> tuple[Constraint, ...]:
-        if region is None:
-            return ()
-        found = self._constraints.get(region)
+    def _outside(self, region: Region) -> Region | None:
+        """The next region outwards that adds path facts."""
+        assert region.parent is not None
+        return self._context(region.parent)
+
+    def _constraints(self, region: Region) -> tuple[Constraint, ...]:
+        """The comparisons that hold in a region because of the op that it belongs to."""
+        found = self._own.get(region)
         if found is None:
             parent = region.parent
             assert parent is not None
-            own: list[Constraint] = []
-            if parent.name == "scf.if":
-                _collect(parent.operands[0], region is parent.regions[0], own)
-            found = (*own, *self._active(self._context(parent)))
-            self._constraints[region] = found
+            found = self._own[region] = tuple(_ADDS_FACTS[parent.name](parent, region))
         return found
+
+    def _reached(self, region: Region) -> set[Value]:
+        """The values whose facts a region's own constraints may sharpen: what they compare and what depends on it."""
+        found = self._reach.get(region)
+        if found is None:
+            compared = [v for _, *sides in self._constraints(region) for v in sides if isinstance(v, Value)]
+            found = self._reach[region] = self._dependents([v for v in compared if not _is_constant(v)], region)
+        return found
+
+    def _dependents(self, start: list[Value], region: Region) -> set[Value]:
+        """Values computed from some values without leaving a region at its end, the nearest first up to a limit."""
+        last = self._last_number(region)
+        numbers = self._numbers or {}
+        found = set(start)
+        queue = list(found)
+        looked = 0
+        for value in queue:
+            for user in value.uses:
+                looked += 1
+                if looked > MAX_REACH_USES or len(queue) > MAX_REACH:
+                    return found
+                results = user.results
+                if not results and user.name == "scf.yield":
+                    owner = user.parent_op
+                    results = owner.results if owner is not None and owner.name in ("scf.if", "scf.switch") else []
+                elif user.regions:
+                    continue
+                # What is defined behind the region never asks for facts inside it; a new op has no number.
+                if not results or (last is not None and numbers.get(user, last) > last):
+                    continue
+                for result in results:
+                    if result not in found and (result.type in INTEGERS or result.type in ADDRESSES):
+                        found.add(result)
+                        queue.append(result)
+        return found
+
+    def _last_number(self, region: Region) -> int | None:
+        """The number of the last op of a region in the order of the function's text, as far as it has one."""
+        if self._numbers is None:
+            self._numbers = {op: number for number, op in enumerate(self.function.walk())}
+        end = region.blocks[-1].last
+        return None if end is None else self._numbers.get(end)
 
     # -- evaluation ------------------------------------------------------------------------------------------
 
     def _facts(self, value: Value, context: Region | None) -> IntegerFacts:
-        memo = self._memo.setdefault(context, {})
+        while context is not None and value not in self._reached(context):
+            context = self._outside(context)
+        memo = self._memo.get(context)
+        if memo is None:
+            memo = self._memo[context] = {}
         known = memo.get(value)
         if known is not None:
             return known
         if value.type not in INTEGERS and value.type not in ADDRESSES:
             return UNKNOWN
-        limits = integers.domain(value.type)
-        memo[value] = limits  # Cuts cycles through loops.
-        # Long chains: settle the operands first, without recursion.
-        self._settle(value, context, memo)
+        memo[value] = integers.domain(value.type)  # Cuts cycles through loops.
+        self._depth += 1
+        if self._depth % MAX_CHAIN == 0:
+            self._settle(value, context, memo)
         facts = self._evaluate(value, context)
+        self._depth -= 1
         if value.dependents:
             facts = facts.meet(0, MAX64)  # An extent is never negative.
-        for predicate, left, right in self._active(context):
-            if left is value:
-                facts = integers.compare_left(facts, predicate, self._facts(right, None))
-            elif right is value:
-                facts = integers.compare_left(facts, MIRRORED[predicate], self._facts(left, None))
+        if context is not None:
+            facts = self._on_path(value, facts, context)
         memo[value] = facts
         return facts
 
+    def _on_path(self, value: Value, facts: IntegerFacts, context: Region) -> IntegerFacts:
+        """Facts with what a region and those around it say of the value itself."""
+        region: Region | None = context
+        while region is not None:
+            outside = self._outside(region)
+            for predicate, left, right in self._constraints(region):
+                if left is value:
+                    other = exactly(right) if isinstance(right, int) else self._facts(right, outside)
+                    facts = integers.compare_left(facts, predicate, other)
+                elif right is value:
+                    facts = integers.compare_left(facts, MIRRORED[predicate], self._facts(left, outside))
+            region = outside
+        return facts
+
     def _settle(self, value: Value, context: Region | None, memo: dict[Value, IntegerFacts]) -> None:
+        """Settle what a value is computed from, from the far end of the chain on, without recursion."""
         order: list[Value] = []
         stack = [value]
         seen = {value}
@@ -152,8 +238,6 @@ class FunctionFacts:
                 ):
                     seen.add(operand)
                     stack.append(operand)
-        if len(order) < 64:
-            return
         for current in reversed(order[1:]):
             self._facts(current, context)
 
@@ -185,8 +269,8 @@ class FunctionFacts:
             return facts
         if parent.name == "scf.for":
             if value.index == 0:
-                lower, upper = self._facts(parent.operands[0], None), self._facts(parent.operands[1], None)
-                step = self._facts(parent.operands[2], None)
+                outside = self._context(parent)
+                lower, upper, step = (self._facts(v, outside) for v in parent.operands[:3])
                 divisor = integers.common_divisor(lower, step)
                 return IntegerFacts(lower.lo, max(lower.lo, upper.hi - 1), divisor)
             return self._carried(parent, value, context)
@@ -207,7 +291,7 @@ class FunctionFacts:
         end = loop.regions[0].entry.last
         init = loop.operands[2 + value.index]
         if end is not None and end.operands[value.index - 1] is value:
-            return self._facts(init, None)
+            return self._facts(init, self._context(loop))
         return integers.domain(value.type)
 
     def _configured(self, operand: str) -> IntegerFacts | None:
@@ -256,13 +340,19 @@ class FunctionFacts:
 
 
 def _on_numbers(predicate: str, operand: Value) -> str:
-    """The predicate as it orders the numbers of facts. A signed reading of true is -1, where facts have 1."""
-    return MIRRORED[predicate] if operand.type is I1 and predicate.startswith("s") else predicate
+    """The predicate as it orders the numbers of facts.
+
+    A signed reading of true is -1, where facts have 1. Offsets are never negative: signed and unsigned agree.
+    """
+    if operand.type is I1 and predicate.startswith("s"):
+        return MIRRORED[predicate]
+    return "s" + predicate[1:] if operand.type is OFFSET and predicate.startswith("u") else predicate
 
 
 def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
     """Comparisons that follow from a condition being true or false, through ``andi`` and ``ori``."""
     op = condition.defining_op
+    out.append(("eq", condition, int(holds)))
     if op is None:
         return
     if op.name in ("index.cmp", "scalar.cmpi"):
@@ -271,6 +361,40 @@ def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
     elif (op.name == "scalar.andi" and holds) or (op.name == "scalar.ori" and not holds):
         for operand in op.operands:
             _collect(operand, holds, out)
+
+
+def _branch(op: Op, region: Region) -> list[Constraint]:
+    """The condition holds in the first region and does not in the second."""
+    found: list[Constraint] = []
+    _collect(op.operands[0], region is op.regions[0], found)
+    return found
+
+
+def _case(op: Op, region: Region) -> list[Constraint]:
+    """The selector equals the key of a case, and none of the keys in the default region."""
+    keys: Any = op.attribute("case_keys")
+    if region is op.regions[0]:
+        return [("ne", op.operands[0], key) for key in keys]
+    return [("eq", op.operands[0], keys[op.regions.index(region) - 1])]
+
+
+def _iteration(op: Op, region: Region) -> list[Constraint]:
+    """A position lies between the bounds."""
+    position = region.entry.args[0]
+    return [("slt", position, op.operands[1]), ("sge", position, op.operands[0])]
+
+
+# Ops whose regions run only under conditions, and what holds there.
+_ADDS_FACTS: Final[dict[str, Callable[[Op, Region], list[Constraint]]]] = {
+    "scf.if": _branch,
+    "scf.switch": _case,
+    "scf.for": _iteration,
+}
+
+
+def _is_constant(value: Value) -> bool:
+    op = value.defining_op
+    return op is not None and "constant" in op.spec.traits
 
 
 # Signed extrema of i1 are the opposite ones of the numbers 0 and 1.
@@ -334,8 +458,7 @@ def _conditional(facts: FunctionFacts, op: Op, value: Value, context: Region | N
         end = region.entry.last
         if end is None or value.index >= len(end.operands):
             return integers.domain(value.type)
-        inner = region if op.name == "scf.if" else context
-        arm = facts._facts(end.operands[value.index], inner)
+        arm = facts._facts(end.operands[value.index], region)
         joined = arm if joined is None else joined.join(arm)
     return joined if joined is not None else integers.domain(value.type)
 
@@ -391,6 +514,7 @@ _RULES: Final[dict[str, Any]] = {
     "check.literal": _constant,
     "index.assume": _assume,
     "scalar.assume": _assume,
+    "sanitizer.assert.value": _assume,
     "global.load": _global,
     "index.cast": _cast,
     "scalar.extsi": _cast,
@@ -409,4 +533,3 @@ _RULES: Final[dict[str, Any]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": lambda f, op, v, c: IntegerFacts(0, _subgroup_size(f, op, v, c).hi - 1),
 }
-    "sanitizer.assert.value": _assume,

@@ -63,16 +63,18 @@ def exactly(value: int) -> IntegerFacts:
     return IntegerFacts(value, value, abs(value) if value not in (0, MIN64) else 1)
 
 
+_DOMAINS: Final[dict[Type, IntegerFacts]] = {INDEX: UNKNOWN, OFFSET: IntegerFacts(0, MAX64)}
+
+
 def domain(type_: Type) -> IntegerFacts:
     """What the type alone says."""
-    if type_ is INDEX:
-        return UNKNOWN
-    if type_ is OFFSET:
-        return IntegerFacts(0, MAX64)
-    assert isinstance(type_, ScalarType)
-    if type_.width == 1:
-        return IntegerFacts(0, 1)
-    return IntegerFacts(-(1 << (type_.width - 1)), (1 << (type_.width - 1)) - 1)
+    found = _DOMAINS.get(type_)
+    if found is None:
+        assert isinstance(type_, ScalarType)
+        half = 1 << (type_.width - 1)
+        found = IntegerFacts(0, 1) if type_.width == 1 else IntegerFacts(-half, half - 1)
+        _DOMAINS[type_] = found
+    return found
 
 
 def clamp(facts: IntegerFacts, type_: Type) -> IntegerFacts:
@@ -268,6 +270,13 @@ MIRRORED: Final = {
 NEGATED: Final = {
     "eq": "ne", "ne": "eq", "slt": "sge", "sle": "sgt", "sgt": "sle", "sge": "slt",
     "ult": "uge", "ule": "ugt", "ugt": "ule", "uge": "ult",
+}  # fmt: skip
+
+# What else holds when a comparison holds, itself included.
+IMPLIED: Final = {
+    "eq": {"eq", "sle", "sge", "ule", "uge"}, "ne": {"ne"},
+    "slt": {"slt", "sle", "ne"}, "sgt": {"sgt", "sge", "ne"}, "sle": {"sle"}, "sge": {"sge"},
+    "ult": {"ult", "ule", "ne"}, "ugt": {"ugt", "uge", "ne"}, "ule": {"ule"}, "uge": {"uge"},
 }  # fmt: skip
 
 

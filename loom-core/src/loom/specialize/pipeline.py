@@ -93,7 +93,8 @@ def _specialize_function(
             failure_code="recursive_body",
         )
     details = apply_loop_policies(function, facts, symbols)
-    canonicalize(function, symbols, facts)
+    if details:
+        canonicalize(function, symbols, facts)
     return details
 
 

@@ -1,63 +1,184 @@
-"""Canonicalization to a fixed point: folding, decided control flow, common subexpressions, dead code."""
+"""Canonicalization to a fixed point: folding, decided control flow, common subexpressions, dead code.
+
+One walk in the order of the text does all but the last: every operation is looked at when its operands have their
+final form, so that a second walk is needed only for graphs of blocks, where text order is no order of execution.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from loom.facts.analysis import FunctionFacts
-from loom.ir.core import Op, Region, Value
-from loom.transforms.cse import eliminate_common
+from loom.ir.core import Block, Op, Region, Value
+from loom.transforms.carried import drop_unused, forward_invariants
+from loom.transforms.cse import Available
 from loom.transforms.dce import eliminate_dead_ops
-from loom.transforms.fold import constant_of, fold, make_constant
+from loom.transforms.fold import fold, make_constant
 
 MAX_ROUNDS = 16
 
 
 def canonicalize(
     root: Op, symbols: dict[str, Op], target_facts: Mapping[str, object] | None = None, max_rounds: int = MAX_ROUNDS
-) -> None:
-    """Simplify the body of a function or kernel. Meaning, effects and trapping behaviour stay as they are."""
-    for _ in range(max_rounds):
-        changed = _fold_all(root, FunctionFacts(root, target_facts))
-        changed |= _decide_control(root, FunctionFacts(root, target_facts))
-        changed |= eliminate_common(root)
-        changed |= eliminate_dead_ops(root, symbols)
-        if not changed:
-            return
+) -> bool:
+    """Simplify the body of a function or kernel; whether something changed.
 
-
-def _fold_all(root: Op, facts: FunctionFacts) -> bool:
+    Meaning, effects and trapping behaviour stay as they are.
+    """
     changed = False
-    for op in list(root.walk()):
-        if op.parent is None or op is root or not op.results or op.regions:
-            continue
-        found = fold(op, facts)
-        if found is None:
-            continue
+    for _ in range(max_rounds):
+        simplifier = _Simplifier(root, FunctionFacts(root, target_facts))
+        again = simplifier.run()
+        changed |= simplifier.changed
+        changed |= eliminate_dead_ops(root, symbols)
+        dropped = False
+        for loop in reversed(simplifier.loops):
+            dropped |= loop.parent is not None and drop_unused(loop)
+        if dropped:
+            changed = True
+            eliminate_dead_ops(root, symbols)
+        if not again:
+            break
+    return changed
+
+
+class _Simplifier:
+    """One walk over a function."""
+
+    def __init__(self, root: Op, facts: FunctionFacts) -> None:
+        self.root = root
+        self.facts = facts
+        self.changed = False
+        self.loops: list[Op] = []
+        self._known = Available()
+        self._graphs = False
+
+    def run(self) -> bool:
+        """Simplify everything; whether another walk may find more."""
+        for region in self.root.regions:
+            # The regions of a function are separate bodies.
+            self._known = Available()
+            self._region(region)
+        return self._graphs and self.changed
+
+    def _region(self, region: Region) -> None:
+        self._graphs |= len(region.blocks) > 1
+        with self._known.scope():
+            for block in region.blocks:
+                if block is region.blocks[0]:
+                    self._block(block)
+                else:
+                    # Blocks of a graph only share what the entry block computed.
+                    with self._known.scope():
+                        self._block(block)
+
+    def _block(self, block: Block) -> None:
+        op = block.first
+        while op is not None:
+            op = self._structured(op, block) if op.regions else self._plain(op)
+
+    def _plain(self, op: Op) -> Op | None:
+        """Fold or merge an operation without regions; the one to look at next."""
+        following = op.next
+        if op.results or op.name == "sanitizer.assert.op":
+            found = fold(op, self.facts)
+            if found is not None:
+                self._replace(op, found)
+            elif (first := self._known.first(op)) is not None:
+                op.replace_with(first.results)
+                self.changed = True
+        return following
+
+    def _replace(self, op: Op, found: list[Value | object]) -> None:
         values: list[Value] = []
         for replacement, result in zip(found, op.results, strict=True):
             if isinstance(replacement, Value):
                 values.append(replacement)
-            else:
-                constant = make_constant(result.type, replacement, op.loc)
+                continue
+            constant = make_constant(result.type, replacement, op.loc)
+            first = self._known.first(constant)
+            if first is None:
                 constant.insert_before(op)
-                values.append(constant.results[0])
+            values.append((first or constant).results[0])
         op.replace_with(values)
-        changed = True
-    return changed
+        self.changed = True
 
+    def _structured(self, op: Op, block: Block) -> Op | None:
+        """Decide or simplify an operation with regions; the one to look at next."""
+        before = op.prev
+        if self._decide(op):
+            self.changed = True
+            # What has taken the op's place is yet to be looked at.
+            return before.next if before is not None else block.first
+        is_loop = op.name == "scf.for"
+        while True:
+            if is_loop:
+                self.changed |= forward_invariants(op)
+            for region in op.regions:
+                self._region(region)
+            # Inside, a carried value may have turned out to stay what it was.
+            if not (is_loop and forward_invariants(op)):
+                break
+            self.changed = True
+        if is_loop:
+            self.loops.append(op)
+        elif op.name == "scf.if":
+            self._forward_equal_yields(op)
+        return op.next
 
-def _decide_control(root: Op, facts: FunctionFacts) -> bool:
-    changed = False
-    # Inner ops first: deciding an outer one may erase what is inside it.
-    for op in reversed(list(root.walk())):
+    def _forward_equal_yields(self, op: Op) -> None:
+        """A result for which both regions yield one value from outside is that value."""
+        if len(op.regions) < 2:
+            return
+        ends = [region.entry.last for region in op.regions]
+        for index, result in enumerate(op.results):
+            first, second = (end.operands[index] for end in ends if end is not None)
+            if first is second and result.is_used and first.type == result.type:
+                result.replace_all_uses(first)
+                self.changed = True
+
+    def _decide(self, op: Op) -> bool:
+        """Replace control flow whose course is known by the part that runs."""
         if op.name == "scf.if":
-            changed |= _decide_if(op)
-        elif op.name == "scf.switch":
-            changed |= _decide_switch(op, facts)
-        elif op.name == "scf.for":
-            changed |= _decide_for(op, facts)
-    return changed
+            known = self.facts.exact(op.operands[0], op)
+            if known is None:
+                return False
+            taken = 0 if known else 1
+            if taken < len(op.regions):
+                splice(op, op.regions[taken])
+            else:
+                op.erase()
+            return True
+        if op.name == "scf.switch":
+            return self._decide_switch(op)
+        return op.name == "scf.for" and self._decide_loop(op)
+
+    def _decide_switch(self, op: Op) -> bool:
+        selector = self.facts.exact(op.operands[0], op)
+        if selector is None:
+            return False
+        keys: Any = op.attribute("case_keys")
+        splice(op, op.regions[1 + keys.index(selector)] if selector in keys else op.regions[0])
+        return True
+
+    def _decide_loop(self, op: Op) -> bool:
+        """A loop that never runs is its initial values; one that runs once is its body."""
+        lower, upper, step = (self.facts.integer(v, op) for v in op.operands[:3])
+        if step.lo <= 0:
+            return False
+        if lower.lo >= upper.hi:
+            op.replace_with(op.group(3))
+            return True
+        if lower.exact is None or upper.exact is None or step.exact is None:
+            return False
+        if not lower.exact < upper.exact <= lower.exact + step.exact:
+            return False
+        block = op.regions[0].entry
+        for arg, value in zip(block.args, [op.operands[0], *op.group(3)], strict=True):
+            arg.replace_all_uses(value)
+        splice(op, op.regions[0])
+        return True
 
 
 def splice(op: Op, region: Region) -> None:
@@ -71,53 +192,3 @@ def splice(op: Op, region: Region) -> None:
         inner.detach()
         inner.insert_before(op)
     op.replace_with(values)
-
-
-def _decide_if(op: Op) -> bool:
-    known = constant_of(op.operands[0])
-    if known is None:
-        if not op.results and all(_is_empty(r) for r in op.regions):
-            op.erase()
-            return True
-        return False
-    if known:
-        splice(op, op.regions[0])
-    elif len(op.regions) > 1:
-        splice(op, op.regions[1])
-    else:
-        op.erase()
-    return True
-
-
-def _is_empty(region: Region) -> bool:
-    return region.entry.first is region.entry.last
-
-
-def _decide_switch(op: Op, facts: FunctionFacts) -> bool:
-    selector = facts.exact(op.operands[0], op)
-    if selector is None:
-        return False
-    keys = op.attribute("case_keys")
-    assert isinstance(keys, tuple)
-    splice(op, op.regions[1 + keys.index(selector)] if selector in keys else op.regions[0])
-    return True
-
-
-def _decide_for(op: Op, facts: FunctionFacts) -> bool:
-    """A loop that never runs is its initial values; one that runs once is its body."""
-    lower, upper, step = (facts.integer(v, op) for v in op.operands[:3])
-    if step.lo <= 0:
-        return False
-    inits = op.group(3)
-    if lower.lo >= upper.hi:
-        op.replace_with(inits)
-        return True
-    if lower.exact is None or upper.exact is None or step.exact is None:
-        return False
-    if not lower.exact < upper.exact <= lower.exact + step.exact:
-        return False
-    block = op.regions[0].entry
-    for arg, value in zip(block.args, [op.operands[0], *inits], strict=True):
-        arg.replace_all_uses(value)
-    splice(op, op.regions[0])
-    return True

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from loom.ir.core import Block, Op, Region, Value
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from loom.ir.core import Block, Op, Region
+
+Key = tuple[object, ...]
+
+
+class Available:
+    """The pure operations computed so far on the way to a place, by what they compute."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Op] = {}
+        self._added: list[list[Key]] = [[]]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is added inside is forgotten behind it."""
+        self._added.append([])
+        try:
+            yield
+        finally:
+            for key in self._added.pop():
+                del self._known[key]
+
+    def first(self, op: Op) -> Op | None:
+        """An equal operation that dominates this one; if there is none, this one is remembered."""
+        key = _key(op)
+        if key is None:
+            return None
+        found = self._known.get(key)
+        if found is None:
+            self._known[key] = op
+            self._added[-1].append(key)
+        return found
 
 
 def eliminate_common(root: Op) -> bool:
     """Merge pure operations with equal operands and attributes where the first dominates the second."""
     changed = False
     for region in root.regions:
-        changed |= _region(region, {})
+        changed |= _region(region, Available())
     return changed
 
 
@@ -22,42 +56,42 @@ def _identity(attribute: object) -> object:
     return type(attribute), attribute
 
 
-def _key(op: Op) -> tuple[object, ...] | None:
-    if "pure" not in op.spec.traits or op.regions or "fact_identity" in op.spec.traits or not op.results:
+def _key(op: Op) -> Key | None:
+    traits = op.spec.traits
+    if "pure" not in traits or op.regions or "fact_identity" in traits or not op.results:
         return None
+    attributes = tuple(map(_identity, op.attributes))
+    operands = tuple(op.operands)
+    if "commutative" in traits:
+        operands = tuple(sorted(operands, key=id))
+    key = (op.name, operands, op.segments, attributes, tuple([r.type for r in op.results]))
     try:
-        attributes = tuple(_identity(a) for a in op.attributes)
-        hash(attributes)
+        hash(key)
     except TypeError:
         return None
-    operands: tuple[Value, ...] = tuple(op.operands)
-    if "commutative" in op.spec.traits:
-        operands = tuple(sorted(operands, key=id))
-    return (op.name, operands, op.segments, attributes, tuple(r.type for r in op.results))
+    return key
 
 
-def _region(region: Region, outer: dict[tuple[object, ...], Op]) -> bool:
+def _region(region: Region, known: Available) -> bool:
     changed = False
-    # Blocks of a graph only share what the entry block computed.
-    known = dict(outer)
-    for block in region.blocks:
-        changed |= _block(block, known if block is region.blocks[0] else dict(known))
+    with known.scope():
+        for block in region.blocks:
+            if block is region.blocks[0]:
+                changed |= _block(block, known)
+            else:
+                # Blocks of a graph only share what the entry block computed.
+                with known.scope():
+                    changed |= _block(block, known)
     return changed
 
 
-def _block(block: Block, known: dict[tuple[object, ...], Op]) -> bool:
+def _block(block: Block, known: Available) -> bool:
     changed = False
     for op in block:
         for region in op.regions:
             changed |= _region(region, known)
-        key = _key(op)
-        if key is None:
-            continue
-        first = known.get(key)
-        if first is None:
-            known[key] = op
-        else:
-            # Keep an authored name: the survivor already has one or takes this one.
+        first = known.first(op)
+        if first is not None:
             op.replace_with(first.results)
             changed = True
     return changed

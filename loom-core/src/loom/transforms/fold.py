@@ -101,7 +101,7 @@ def _comparison(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
 
 def _select(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
     condition, if_true, if_false = op.operands
-    known = constant_of(condition)
+    known = facts.exact(condition, op)
     if known is not None:
         return [if_true if known else if_false]
     if if_true is if_false:

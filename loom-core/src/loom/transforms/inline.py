@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,9 +66,9 @@ def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-calla
     """
     changed = False
     depth: dict[Op, tuple[str, ...]] = {}
-    pending = [op for op in root.walk() if op.name == "func.call"]
+    pending = deque(op for op in root.walk() if op.name == "func.call")
     while pending:
-        call = pending.pop(0)
+        call = pending.popleft()
         callee: Any = symbols.get(str(call.attribute("callee")))
         if callee is None or "declaration" in callee.spec.traits:
             continue

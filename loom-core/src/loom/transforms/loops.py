@@ -31,18 +31,20 @@ def pipeline_loops(
 ) -> list[PolicyDetail]:
     """Rebuild every loop that asks for read-ahead, innermost first."""
     details: list[PolicyDetail] = []
+    facts = FunctionFacts(function, target_facts)
     for loop in _innermost_first(function):
         if loop.pipeline_depth is not None:
-            details += pipeline(loop, FunctionFacts(function, target_facts), symbols or {})
+            details += pipeline(loop, facts, symbols or {})
     return details
 
 
 def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[PolicyDetail]:
     """Unroll every loop that asks for it, innermost first."""
     details: list[PolicyDetail] = []
+    facts = FunctionFacts(function, target_facts)
     for loop in _innermost_first(function):
         if loop.unroll_policy is not None or loop.unroll_factor is not None:
-            details.append(unroll(loop, FunctionFacts(function, target_facts)))
+            details.append(unroll(loop, facts))
     return details
 
 
