@@ -59,6 +59,7 @@ DIRECTIVES: Final[Mapping[str, DirectiveSyntax]] = {
     ),
     "for_body": _filled("{$0}"),
     "for_header": _fixed("%iv = [%lower to %upper step %step]⟦(%name = %value : TYPE, ...)⟧", "to", "step"),
+    "inner_body": _filled("(%argument: TYPE, ...) {$0}"),
     "indices": _filled("[%$0 or INTEGER, ...]"),
     "low_body": _fixed(
         "asm {instructions}",

@@ -271,6 +271,8 @@ def watch(
     frame: Frame, op: Op, storage: Storage, addresses: Addresses, lanes: Array, located: Located, access: Access
 ) -> None:
     """Tell the race detector of the storage, if it has one, about an access; faults on a conflict that it finds."""
+    if storage.ended:
+        raise frame.fault(FaultCode.ENDED_LOAN, op, f"'{op.name}' {access.value} {storage.ended}", int(lanes[0]))
     if storage.races is None:
         return
     clock = frame.machine.clocks["workgroup" if storage.space == "workgroup" else "global"]
@@ -330,11 +332,12 @@ def _check_transfers(
 def _racing(frame: Frame, op: Op, access: Access, address: int, lane: int, race: Race) -> Exception:
     other = frame.machine.lanes.describe_item(race.other_item)
     first = frame.machine.program.sites[race.other_site]
+    order = "a barrier" if frame.machine.strands is None else "a record"
     return frame.fault(
         FaultCode.DATA_RACE,
         op,
         f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} "
-        "without a barrier between them",
+        f"without {order} between them",
         lane,
         related=(Related(f"the other access: '{first.name}' by {other}", first.loc),),
         address=address,

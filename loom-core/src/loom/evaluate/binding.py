@@ -14,12 +14,13 @@ import numpy as np
 
 from loom.evaluate.faults import FaultCode, fault
 from loom.evaluate.numeric.formats import Array, Kind
+from loom.evaluate.pools import Pool
 from loom.evaluate.races import RaceDetector
 from loom.evaluate.storage import Storage
 from loom.evaluate.values import Buffer, RuntimeValue, View, format_of, integer, literal, vector_rank
 from loom.ir.attributes import Encoding
 from loom.ir.core import Op, Value
-from loom.ir.types import BUFFER, EncodingType, ScalarType, ShapedType, Type
+from loom.ir.types import BUFFER, DimsType, EncodingType, ScalarType, ShapedType, Type
 
 # Allocations of real devices start at addresses with at least this alignment.
 _ALLOCATION_ALIGNMENT = 256
@@ -62,14 +63,15 @@ class Binder:
             if array.dtype != format_of(type_).dtype or array.ndim != type_.rank:
                 raise self._refused(parameter, type_, argument)
             return array.copy()
-        if isinstance(argument, Buffer | View):
+        if isinstance(argument, Buffer | View | Pool):
             return argument
         if isinstance(type_, EncodingType) and isinstance(argument, Encoding):
             return argument
-        if type_ is BUFFER or (isinstance(type_, ShapedType) and type_.kind == "view"):
+        pool = isinstance(type_, DimsType) and type_.kind == "pool" and bool(type_.dims)
+        if pool or type_ is BUFFER or (isinstance(type_, ShapedType) and type_.kind == "view"):
             if not isinstance(argument, np.ndarray) or not argument.flags.c_contiguous or argument.dtype.hasobject:
                 raise self._refused(parameter, type_, argument)
-            return self._root(argument)
+            return Pool(self._root(argument)) if pool else self._root(argument)
         raise self._refused(parameter, type_, argument)
 
     def _refused(self, parameter: Value, type_: Type, argument: Any) -> Exception:

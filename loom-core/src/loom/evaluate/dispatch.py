@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from loom.evaluate.assumptions import check_predicates
 from loom.evaluate.binding import Binder, to_host
 from loom.evaluate.faults import FaultCode, fault, unsupported
@@ -15,8 +17,8 @@ from loom.evaluate.launch import LaunchGeometry, evaluate_launch_config
 from loom.evaluate.layouts import form_view
 from loom.evaluate.machine import Machine, Program
 from loom.evaluate.races import RaceDetector, Synchronization
-from loom.evaluate.values import Buffer, integer
-from loom.ir.core import Op
+from loom.evaluate.values import Buffer, integer, vector_rank
+from loom.ir.core import Op, Value
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import ShapedType
 
@@ -60,7 +62,7 @@ def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], argumen
     with deep_recursion():
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):
             machine = Machine(program, lanes, synchronization)
-            machine.call(kernel, kernel, values, None, lambda frame: _enter(frame, kernel))
+            machine.call(kernel, kernel, values, None, lambda frame: enter_root(frame, kernel))
             machine.stream.require_complete()
     return geometry
 
@@ -82,13 +84,13 @@ def call_function(program: Program, function: Op, arguments: Sequence[Any]) -> l
                 if op.name == "func.def" and op.attribute("cc") == "initializer":
                     machine.call(op, op, [], None)
         values = Binder(function, "generic", lambda size: None).bind(function.regions[-1].entry.args, arguments)
-        results = machine.call(function, function, values, None, lambda frame: _enter(frame, function))
+        results = machine.call(function, function, values, None, lambda frame: enter_root(frame, function))
     specs: Any = function.attribute("result_specs")
     return [to_host(value, spec.type) for value, spec in zip(results, specs, strict=True)]
 
 
-def _enter(frame: Frame, op: Op) -> None:
-    """Finish binding the parameters of a root: views take their shape, and ``where`` predicates must hold."""
+def enter_root(frame: Frame, op: Op) -> None:
+    """Finish binding the parameters of what a host runs: views take their shape, and ``where`` predicates must hold."""
     parameters = op.regions[-1].entry.args
     for parameter in parameters:
         value = frame.env[parameter]
@@ -96,6 +98,7 @@ def _enter(frame: Frame, op: Op) -> None:
             frame.env[parameter] = form_view(frame, op, value, integer(0), parameter.type)
     for parameter in parameters:
         _check_extents(frame, op, parameter.type)
+        _check_shape(frame, op, parameter)
     predicates: Any = op.attribute("predicates") or ()
     about = [p for p in predicates if all(isinstance(a, int) or a.index < len(parameters) for a in p.args)]
     check_predicates(frame, op, about, parameters, [frame.env[p] for p in parameters], "required")
@@ -111,3 +114,19 @@ def _check_extents(frame: Frame, op: Op, type_: object) -> None:
                 raise frame.fault(
                     FaultCode.FALSE_PREDICATE, op, f"the extent %{dim.name} is negative", lane, value_name=str(dim.name)
                 )
+
+
+def _check_shape(frame: Frame, op: Op, parameter: Value) -> None:
+    """An array given for a vector or tile has its extents."""
+    type_, value = parameter.type, frame.env[parameter]
+    if not vector_rank(type_) or not isinstance(type_, ShapedType) or not isinstance(value, np.ndarray):
+        return
+    extents = tuple(frame.uniform(op, frame.extent(dim), "an extent") for dim in type_.dims)
+    if value.shape != extents:
+        raise frame.fault(
+            FaultCode.BAD_ARGUMENT,
+            op,
+            f"%{parameter.name or '?'} of type {type_} cannot be an array of {list(value.shape)}",
+            frame.first_active,
+            value_name=str(parameter.name),
+        )

@@ -7,7 +7,7 @@ fastest (language reference, part 2, section 12.4).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import attrs
 import numpy as np
@@ -25,7 +25,8 @@ class Lanes:
     """A batch of whole workgroups of one dispatch, or the single invocation of a host function.
 
     ``count`` lanes; ``item`` is the dispatch-wide linear work-item number of each lane and ``group`` the index of
-    its workgroup within the batch (both ``int64[count]``). ``geometry`` is ``None`` for a host function.
+    its workgroup within the batch (both ``int64[count]``). ``geometry`` is ``None`` for a host function. A strand of
+    a pipeline is one lane whose ``item`` is its number in ``names``.
     """
 
     count: int
@@ -35,6 +36,7 @@ class Lanes:
     first_group: int = 0
     geometry: LaunchGeometry | None = None
     subgroup_size: int | None = None
+    names: Sequence[str] = ()
 
     @property
     def items_per_group(self) -> int:
@@ -65,7 +67,7 @@ class Lanes:
     def describe_item(self, item: int) -> str:
         """A work-item of the dispatch, by its linear number, in words; empty for a host function."""
         if self.geometry is None:
-            return ""
+            return self.names[item] if self.names else ""
         local, group = (
             tuple(int(_coordinate(np.asarray(number), size, axis)) for axis in range(3))
             for number, size in (
@@ -84,6 +86,12 @@ def host_lane() -> Lanes:
     """The one lane of a host function."""
     zero = np.zeros(1, dtype=np.int64)
     return Lanes(count=1, item=zero, group=zero, group_count=1)
+
+
+def strand_lane(number: int, names: Sequence[str]) -> Lanes:
+    """The one lane of a strand, which has a name to be called by."""
+    item = np.asarray([number], dtype=np.int64)
+    return Lanes(count=1, item=item, group=np.zeros(1, dtype=np.int64), group_count=1, names=names)
 
 
 def batches(geometry: LaunchGeometry, target_lanes: int, subgroup_size: int | None) -> Iterator[Lanes]:

@@ -12,7 +12,7 @@ class Limits:
     ``steps`` counts loop iterations, block transfers and calls. ``scratch_bytes`` bounds the scratch storage that is
     alive at one time and the size of one vector value over all lanes. ``batch_lanes`` is how many work-items are
     evaluated together (rounded to whole workgroups), ``group_items`` the largest workgroup. ``call_depth`` bounds
-    nested calls.
+    nested calls, ``strands`` the bodies that one run of a pipeline starts.
     """
 
     steps: int = 4_000_000
@@ -20,3 +20,4 @@ class Limits:
     batch_lanes: int = 1 << 15
     group_items: int = 1 << 20
     call_depth: int = 2_000
+    strands: int = 1_024

@@ -18,6 +18,7 @@ from loom.evaluate.poison import may_make_poison, observe
 from loom.evaluate.races import Clock, RaceDetector, Synchronization
 from loom.evaluate.rules import Rule, find_rule
 from loom.evaluate.storage import Storage
+from loom.evaluate.strands import StrandRaces, Strands
 from loom.evaluate.transfers import Stream
 from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
 from loom.ir.core import Block, Module, Op, Region
@@ -108,10 +109,20 @@ def _without_rule(frame: Frame, op: Op, operands: Sequence[RuntimeValue]) -> Seq
 
 
 class Machine:
-    """Evaluates one batch of lanes. ``synchronization`` is that of the dispatch."""
+    """Evaluates one batch of lanes.
 
-    def __init__(self, program: Program, lanes: Lanes, synchronization: Synchronization | None = None) -> None:
+    ``synchronization`` is that of the dispatch, ``strands`` are those of the run of a pipeline.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        lanes: Lanes,
+        synchronization: Synchronization | None = None,
+        strands: Strands | None = None,
+    ) -> None:
         self.program = program
+        self.strands = strands
         self.synchronization = synchronization or Synchronization()
         self.lanes = lanes
         self.stream = Stream()
@@ -142,8 +153,9 @@ class Machine:
         instances = lanes.group_count if shared else lanes.count
         total = instances * stride
         self.program.reserve(op, total)
+        watched = shared or self.strands is not None
         storage = Storage(
-            space, np.zeros(total, dtype=np.uint8), fresh=True, races=self.race_detector(total) if shared else None
+            space, np.zeros(total, dtype=np.uint8), fresh=True, races=self.race_detector(total) if watched else None
         )
         self.program.hold(storage)
         if instances == 1:
@@ -162,7 +174,9 @@ class Machine:
         return self._launch_storage
 
     def race_detector(self, size: int) -> RaceDetector | None:
-        """What watches storage that several work-items reach; nothing for a host function."""
+        """What watches storage that several work-items or strands reach; nothing for a host function."""
+        if self.strands is not None:
+            return StrandRaces(size, self.strands)
         if self.lanes.geometry is None:
             return None
         return RaceDetector(size, self.lanes.items_per_group, self.lanes.subgroup_size, self.synchronization)

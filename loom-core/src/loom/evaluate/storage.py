@@ -20,10 +20,11 @@ class Storage:
     per lane or per workgroup) lies in one array. ``written`` (``bool[size]``) is ``None`` when every byte has a value
     from the start. ``address`` is the storage's notional address: what alignment is judged by. ``races`` watches
     accesses of storage that work-items share. ``transfers`` tells for each kind of access which pending transfer may
-    still make it to each byte (``int32[size]``, its number + 1, or 0 for none).
+    still make it to each byte (``int32[size]``, its number + 1, or 0 for none). ``ended`` says why nobody may access
+    the bytes through this storage any more; it is empty until then.
     """
 
-    __slots__ = ("__weakref__", "address", "data", "races", "space", "transfers", "typed", "written")
+    __slots__ = ("__weakref__", "address", "data", "ended", "races", "space", "transfers", "typed", "written")
 
     def __init__(
         self, space: str, data: Bytes, *, address: int = 0, fresh: bool = False, races: RaceDetector | None = None
@@ -31,6 +32,7 @@ class Storage:
         self.space = space
         self.data = data
         self.address = address
+        self.ended = ""
         self.written: npt.NDArray[np.bool_] | None = np.zeros(data.size, dtype=np.bool_) if fresh else None
         self.races = races
         self.transfers: dict[str, npt.NDArray[np.int32]] = {}

@@ -93,8 +93,8 @@ def format_of(type_: Type) -> ScalarFormat:
 
 
 def vector_rank(type_: Type) -> int:
-    """The number of axes behind the lane axis: the rank of a vector type, 0 for all others."""
-    return type_.rank if isinstance(type_, ShapedType) and type_.kind == "vector" else 0
+    """The number of axes behind the lane axis: the rank of a vector or tile type, 0 for all others."""
+    return type_.rank if isinstance(type_, ShapedType) and type_.kind in ("vector", "tile") else 0
 
 
 def integer(value: int) -> Array:

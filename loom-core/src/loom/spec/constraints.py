@@ -82,6 +82,19 @@ def vector_of(name: str, element: Constraint) -> Constraint:
     )
 
 
+def _extents(kind: str) -> Callable[[t.Type], bool]:
+    return lambda type_: isinstance(type_, t.DimsType) and type_.kind == kind
+
+
+GROUP: Final = Constraint("group", None, _extents("group"))
+POOL: Final = Constraint("pool", None, _extents("pool"))
+
+
+def nested(head: str) -> Constraint:
+    """Types with a head around other types, such as ``channel<...>``."""
+    return Constraint(head, None, lambda type_: isinstance(type_, t.NestedType) and type_.head == head)
+
+
 def exactly(type_: t.Type) -> Constraint:
     """The class with one member."""
     return Constraint(type_.text, _one(type_))

@@ -33,8 +33,29 @@ def _read_body(p: Parser, signature: Region, implicit: type[Op] | None) -> Regio
 
 
 def _write_body(pn: Printer, op: Op, args: Args) -> str:
-    region = op.spec.regions[op.spec.region_index[args[0]]]
-    return pn.region(region_named(op, args[0]), region.implicit)
+    declared = op.spec.regions[op.spec.region_index[args[0]]]
+    region = region_named(op, args[0])
+    end = region.blocks[-1].last
+    # Only the terminator that reading would put back can be left out.
+    return pn.region(region, declared.implicit and (end is None or end.name == declared.terminator))
+
+
+# -- (%a: T, ...) {...} inside a body -----------------------------------------------------------------------
+
+
+def _read_inner_body(p: Parser, implicit: type[Op] | None) -> Region:
+    """A region of a nested op with its arguments, which no symbol's signature opens a scope for."""
+    block = Block()
+    entry: list[tuple[str, Value, int]] = []
+    p.take("(")
+    for name, type_, token in p.arguments():
+        entry.append((name, block.add_argument(type_), token))
+    return p.region(block, entry, implicit=implicit)
+
+
+def _write_inner_body(pn: Printer, op: Op, args: Args) -> str:
+    region = region_named(op, args[0])
+    return f"({signature_text(pn, region.entry.args)}) {_write_body(pn, op, args)}"
 
 
 # -- (%a = %init : T): bindings ----------------------------------------------------------------------------
@@ -235,6 +256,14 @@ add_directives(
             starts=lambda token: token == "{",
             constants=_region_constants,
         ),
+        "inner_body": DirectiveDef(
+            outputs=lambda args: [f"r_{args[0]}"],
+            read=_read_inner_body,
+            write=_write_inner_body,
+            present=always,
+            starts=lambda token: token == "(",
+            constants=_region_constants,
+        ),
         "bindings": DirectiveDef(
             outputs=lambda args: [f"o_{args[0]}", "bound"],
             read=_read_bindings,
@@ -246,7 +275,7 @@ add_directives(
             outputs=lambda args: [f"o_{args[0]}"],
             read=_read_payload,
             write=_write_payload,
-            present=always,
+            present=lambda op, args: op.group(op.spec.operand_index[args[0]]),
             starts=lambda token: token == "(",
         ),
         "table": DirectiveDef(

@@ -254,11 +254,13 @@ def _region_findings(spec: OpSpec, op: Op) -> list[Diagnostic]:
             )
             continue
         for block in region.blocks:
-            found += _terminator_findings(op, i, block.first, block.last, declared.terminator)
+            found += _terminator_findings(op, i, block.first, block.last, declared.terminator, declared.others)
     return found
 
 
-def _terminator_findings(op: Op, index: int, first: Op | None, last: Op | None, expected: str) -> list[Diagnostic]:
+def _terminator_findings(
+    op: Op, index: int, first: Op | None, last: Op | None, expected: str, others: tuple[str, ...]
+) -> list[Diagnostic]:
     if last is None or "terminator" not in last.spec.traits:
         return [
             Diagnostic(
@@ -269,7 +271,7 @@ def _terminator_findings(op: Op, index: int, first: Op | None, last: Op | None, 
                 hint=f"end the block with '{expected}'",
             )
         ]
-    if last.name != expected and "branch" not in last.spec.traits:
+    if last.name != expected and last.name not in others and "branch" not in last.spec.traits:
         return [
             Diagnostic(
                 "STRUCTURE/018",

@@ -12,6 +12,8 @@ from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
 from loom.dialects.kernel.verify import check_dispatch, check_launch
+from loom.dialects.pipeline.verify import check_compose
+from loom.dialects.pipeline.verify_flow import check_stage
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related
 
@@ -95,6 +97,7 @@ PROVIDERS: Final = ("template.def", "template.ukernel")
 ENTRIES: Final = ("kernel.def", "kernel.entry.decl")
 KERNELS: Final = ("kernel.def", "kernel.decl")
 PROGRAMS: Final = ("command.program.def", "command.program.decl")
+PIPELINES: Final = ("pipeline.def",)
 LOW_FUNCTIONS: Final = ("low.func.def", "low.func.decl")
 
 USES: Final[dict[str, SymbolUse]] = {
@@ -107,10 +110,16 @@ USES: Final[dict[str, SymbolUse]] = {
     "kernel.launch": SymbolUse("callee", KERNELS, "a kernel", check_launch),
     "kernel.dispatch": SymbolUse("callee", ENTRIES, "an executable entry", check_dispatch),
     "command.program.launch": SymbolUse("callee", PROGRAMS, "a command program", check_program_launch),
+    "pipeline.compose": SymbolUse("callee", PIPELINES, "a pipeline", check_compose),
+    "pipeline.stage": SymbolUse("callee", FUNCTIONS, "a function", check_stage),
+    "pipeline.reduce": SymbolUse("callee", FUNCTIONS, "a function"),
     "check.benchmark": SymbolUse("case", ("check.case", "check.scenario"), "a check case or scenario"),
     "check.invoke": SymbolUse("callee", FUNCTIONS, "a function", check_invoke),
     "check.compare": SymbolUse(
-        "subject", FUNCTIONS, "a function", check_subject,
+        "subject",
+        FUNCTIONS,
+        "a function",
+        check_subject,
         SymbolUse("oracle", FUNCTIONS, "a function", check_subject),
     ),
     "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
@@ -158,6 +167,9 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             target, faults = check_symbol(op, symbols, name, use.kinds, use.what)
             found += use.check(op, target) if target is not None and use.check is not None else faults
         use = use.also
+    relation = RELATIONS.get(op.name)
+    if relation is not None:
+        found += relation(op, symbols)
     for attribute in ("target", "witness"):
         if attribute in op.spec.attribute_index:
             name = op.attribute(attribute)
@@ -167,9 +179,6 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
 
 
 def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic]:
-    relation = RELATIONS.get(op.name)
-    if relation is not None:
-        found += relation(op, symbols)
     record = symbols.get(name)
     if record is None:
         return [

@@ -24,8 +24,8 @@ _MAXIMUM = (1 << 63) - 1
 
 @evaluates("buffer.alloca")
 def alloca(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """Fresh bytes: one instance per work-item, or per workgroup for workgroup storage."""
-    if op.space == "workgroup" and frame.machine.lanes.geometry is None:
+    """Fresh bytes: one instance per work-item, or per workgroup for workgroup storage; one in a worker's memory."""
+    if op.space == "workgroup" and op.pool is None and frame.machine.lanes.geometry is None:
         raise unsupported(op, "workgroup storage outside a kernel")
     lane = frame.offender(np.asarray(operands[0] < 0))
     if lane is not None:

@@ -15,16 +15,17 @@ PATTERN = c.Constraint("integer or float of 8, 16, 32 or 64 bits", PAYLOADS - {I
 
 @s.op(
     "buffer.alloca",
-    "<$space> align($alignment) $byte_size : type($result)",
+    "<$space>⟦ pool($pool)⟧ align($alignment) $byte_size : type($result)",
     traits=("allocates", "unique_identity"),
     verify=v.alloca,
 )
 class Alloca(Op):
-    """A fresh scratch root of a byte extent."""
+    """A fresh scratch root of a byte extent; with a pool, in the memory of a worker of a pipeline."""
 
     space: str = s.attribute(w.MEMORY_SPACE)
     alignment: int = s.attribute(k.INT)
     byte_size: Value = s.operand(c.OFFSET)
+    pool: Value | None = s.optional_operand(c.POOL)
     result: Value = s.result(c.BUFFER, fixed=BUFFER)
 
 

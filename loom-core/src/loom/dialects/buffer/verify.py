@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from loom.dialects.scf.verify import lengths_differ, out_of_contract
+from loom.dialects.vector.checks import operand_error
 from loom.ir.diagnostics import Diagnostic
+from loom.ir.types import ERROR
 
 ALLOCATABLE = ("global", "workgroup", "private", "host", "generic")
 
@@ -22,7 +24,19 @@ def alloca(op: Any) -> list[Diagnostic] | None:
         found.append(out_of_contract(op, "memory_space", op.space, f"one of {', '.join(ALLOCATABLE)}"))
     if not is_power_of_two(op.alignment):
         found.append(out_of_contract(op, "alignment", op.alignment, "a positive power of two"))
-    return found
+    return [*found, *_pool(op)]
+
+
+def _pool(op: Any) -> list[Diagnostic]:
+    """Space comes out of a borrowed memory, which is one of the same memory space."""
+    if op.pool is None or op.pool.type is ERROR:
+        return []
+    if op.pool.type.dims:
+        return [operand_error(op, "pool", op.pool.type, "a borrowed memory, of type pool")]
+    memory = op.pool.defining_op
+    if memory is not None and memory.name == "pipeline.memory" and memory.space != op.space:
+        return [out_of_contract(op, "memory_space", op.space, f"'{memory.space}', which the pool is of")]
+    return []
 
 
 def pack(op: Any) -> list[Diagnostic] | None:

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
+from loom.dialects.constants import index_constant
 from loom.dialects.encoding.parameters import normal_form, schema_property
 from loom.ir.attributes import Encoding
 from loom.ir.core import Op, Value
@@ -79,16 +80,9 @@ def _defined(op: Any) -> Encoding | None:
 def _strides(op: Any) -> list[int | None]:
     """The strides of an ``encoding.layout.strided``; ``None`` where one is no constant."""
     return [
-        entry if isinstance(entry, int) else _constant(entry) for entry in index_entries(op.strides, op.static_strides)
+        entry if isinstance(entry, int) else index_constant(entry)
+        for entry in index_entries(op.strides, op.static_strides)
     ]
-
-
-def _constant(value: Value) -> int | None:
-    op = value.defining_op
-    if op is None or op.name != "index.constant":
-        return None
-    found = op.attribute("value")
-    return found if isinstance(found, int) else None
 
 
 def known_family(value: Value) -> str | None:

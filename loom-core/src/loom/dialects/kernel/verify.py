@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from loom.dialects.scf.verify import out_of_contract
@@ -209,9 +209,17 @@ def check_dispatch(op: Any, target: Any) -> list[Diagnostic]:
 
 
 def check_arguments(
-    op: Op, target: Any, field: str, actual: Sequence[Value], declared: Sequence[Value]
+    op: Op,
+    target: Any,
+    field: str,
+    actual: Sequence[Value],
+    declared: Sequence[Value],
+    known: Mapping[Value, Value] | None = None,
 ) -> list[Diagnostic]:
-    """The operands of one group suit the parameters of a signature, which may name each other in types."""
+    """The operands of one group suit the parameters of a signature, which may name each other in types.
+
+    ``known`` are parameters of other groups that types may name too, with their operands.
+    """
     where = (Related(f"'@{target.callee}' is declared here", target.loc),)
     if len(actual) != len(declared):
         return [
@@ -224,7 +232,7 @@ def check_arguments(
             )
         ]
     found = []
-    mapping: dict[Value, Value] = dict(zip(declared, actual, strict=True))
+    mapping: dict[Value, Value] = {**(known or {}), **dict(zip(declared, actual, strict=True))}
     for i, (value, parameter) in enumerate(zip(actual, declared, strict=True)):
         expected = parameter.type.substitute(mapping)
         if not argument_matches(value.type, expected):

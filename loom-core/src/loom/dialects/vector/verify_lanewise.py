@@ -101,7 +101,8 @@ def bit_stream(op: Any) -> Findings:
     return []
 
 
-def _kind_fits(op: Any, element: ScalarType) -> Findings:
+def kind_fits(op: Any, element: ScalarType) -> Findings:
+    """The combining kind suits the elements of the source, and so do its flags."""
     is_float = element in FLOATS
     if op.kind.endswith("f") != is_float:
         wanted = "floating-point" if op.kind.endswith("f") else "integer"
@@ -116,7 +117,7 @@ def reduce(op: Any) -> Findings:
     element = op.source.type.element
     if op.init.type not in (element, ERROR):
         return [elements_differ(op, "source", element, "init", op.init.type)]
-    return _kind_fits(op, element)
+    return kind_fits(op, element)
 
 
 def reduce_axes(op: Any) -> Findings:
@@ -129,7 +130,7 @@ def reduce_axes(op: Any) -> Findings:
     expected = ShapedType.get("vector", rest, source.element) if rest else source.element
     if op.init.type != expected:
         return [result_error(op, op.init.type, str(expected))]
-    return _kind_fits(op, source.element)
+    return kind_fits(op, source.element)
 
 
 def dotf(op: Any) -> Findings:

@@ -1,0 +1,1 @@
+"""Execution groups (language reference, part 2, section 14.2)."""
