@@ -25,11 +25,14 @@ BYTECODE_MAGIC: Final = b"LOOM"
 MAX_SOURCE_BYTES: Final = 1 << 28
 
 
-def parse(text: str, name: str = "<text>") -> Module:
-    """Read a module from text. The result is not verified."""
+def parse(text: str, name: str = "<text>", *, migrate: bool = False) -> Module:
+    """Read a module from text. The result is not verified.
+
+    ``migrate`` reads the text as one in an older form of the language; see :mod:`loom.text.older`.
+    """
     from loom.text.parser import parse_module
 
-    return parse_module(text, name)
+    return parse_module(text, name, migrate=migrate)
 
 
 def verify(module: Module) -> None:
@@ -52,14 +55,17 @@ def load(path: str | Path, *, display_name: str | None = None) -> Module:
     return load_bytes(data, display_name or str(path))
 
 
-def load_bytes(data: bytes, name: str) -> Module:
-    """Read and verify a module from the contents of a file, which is text or bytecode by its first bytes."""
+def load_bytes(data: bytes, name: str, *, migrate: bool = False) -> Module:
+    """Read and verify a module from the contents of a file, which is text or bytecode by its first bytes.
+
+    ``migrate`` is for text, see :func:`parse`.
+    """
     if is_bytecode(data):
         from loom.bytecode import read_module
 
         module = read_module(data, name)
     else:
-        module = parse(decode_source(data, name), name)
+        module = parse(decode_source(data, name), name, migrate=migrate)
     verify(module)
     return module
 

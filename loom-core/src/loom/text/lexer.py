@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BALANCED = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>[^<>\n]*)*>"
+# A type on one line and without a comment, which may contain anything. Others are put together from their tokens.
+_BALANCED = r"<[^<>\n/]*(?:<[^<>\n/]*(?:<[^<>\n/]*(?:<[^<>\n/]*>[^<>\n/]*)*>[^<>\n/]*)*>[^<>\n/]*)*>"
 
 TOKEN_ALTERNATIVES: Final = (
     # The commonest first: alternatives are tried in order.

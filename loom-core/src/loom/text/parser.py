@@ -126,7 +126,8 @@ class Parser:
     def undefined(self, token: int) -> NoReturn:
         """Report a token that should have named a value in scope."""
         text = self.toks[token]
-        if text[:1] != "%" or len(text) == 1:
+        # A name in front of '=' begins the next statement: this one ends too early.
+        if text[:1] != "%" or len(text) == 1 or self.toks[token + 1] == "=":
             self.expected(token, "a value")
         hint = did_you_mean(text, self.scope)
         self.fail("PARSE/001", f"use of undefined value '{text}'", token, hint=hint, value_name=text[1:])
@@ -371,10 +372,13 @@ class Parser:
         for token in self.toks[start:at]:
             depth += (token == "{") - (token == "}")
         depth = max(depth, 0)
-        current = line(span(at)[0])[0]
+        # The error may be that the line above lacks its end.
+        current = line(span(max(at - 1, start))[0])[0]
         while self.toks[at] != END:
             token = self.toks[at]
-            if depth == 0 and (token == "}" or (at > start and line(span(at)[0])[0] > current)):
+            if depth == 0 and token == "}":
+                break
+            if depth == 0 and at > start and self._starts_statement(at) and line(span(at)[0])[0] > current:
                 break
             depth += (token == "{") - (token == "}")
             if token == "}" and depth == 0 and self.toks[at + 1] in ("else", "launch", "do", "default"):
@@ -383,6 +387,20 @@ class Parser:
             if depth == 0 and token == "}":
                 current = line(span(at - 1)[0])[0]
         self.i = at if at > start else start + 1
+
+    def _starts_statement(self, at: int) -> bool:
+        """Whether a token looks like the first of an operation, label or alias, and not of a continuation line."""
+        token = self.toks[at]
+        if token[:1] == "%":
+            while self.toks[at + 1] == "," and self.toks[at + 2][:1] == "%":
+                at += 2
+            at += 2
+            if self.toks[at - 1] != "=":
+                return False
+            token = self.toks[at]
+        elif token[:1] in ("^", "#"):
+            return token[0] == "^" or self.toks[at + 1] == "="
+        return (token[:1].isalpha() or token[:1] in ("_", "$")) and ("." in token or self.low_set is not None)
 
     # -- regions -------------------------------------------------------------------------------------------
 
@@ -589,7 +607,7 @@ def _read_module(parser: Parser, module: Module) -> None:
     while toks[parser.i] != END:
         parser.scope, parser.defined, parser.shadowed = {}, set(), {}
         if toks[parser.i][0] == "#" and toks[parser.i + 1] == "=":
-            parser.trivia()
+            # Comments on an alias stay in the file: the next operation takes them.
             try:
                 attribute_syntax.parse_alias(parser)
             except ParseFailure:

@@ -42,6 +42,7 @@ _GROUP_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$
 MAX_RANK: Final = 15
 _HEADS_WITH_EXTENTS: Final = ("group", "pool")
 _OTHER_HEADS: Final = ("buffer", "encoding", "reg", "low.storage")
+_BRACKETED: Final = frozenset((*SHAPED_KINDS, *_HEADS_WITH_EXTENTS, "encoding", "reg"))
 _NATIVE_HEADS: Final = (*SCALARS, *SHAPED_KINDS, *_HEADS_WITH_EXTENTS, *_OTHER_HEADS, *NESTED_HEADS)
 
 
@@ -50,28 +51,30 @@ def parse_type(p: Parser) -> Type:
     token = p.toks[p.i]
     start = p.i
     head = token.partition("<")[0]
+    width = 1
+    if token in _BRACKETED and p.toks[start + 1] == "<":
+        token, width = _over_lines(p)
     found: Type
     if head in SHAPED_KINDS and "<" in token:
         found = _shaped(p, token, head)
-        p.i += 1
+        p.i += width
         if not found.text:
             return found
     elif head in SHAPED_KINDS:
-        if p.toks[p.i + 1] == "<":
-            p.fail("PARSE/026", f"'<' of '{head}' is never closed", p.i + 1)
         p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
     elif head in _HEADS_WITH_EXTENTS:
-        p.i += 1
+        p.i += width
         return _dims(p, token, head, start)
     elif head == "encoding":
         role = token[9:-1].strip() if "<" in token else None
         if role is not None and role not in ENCODING_ROLES:
-            p.fail("PARSE/007", f"unknown encoding role '{role}'", start, type_name=token)
-        p.i += 1
+            p.fail("PARSE/007", f"unknown encoding role '{role}'", start, type_name=token,
+                   hint=did_you_mean(role, ENCODING_ROLES))  # fmt: skip
+        p.i += width
         found = ENCODING_TYPES[role]
     elif head == "reg":
         found = _register(p, token)
-        p.i += 1
+        p.i += width
     elif token == "(":
         return _function(p)
     elif token == "low.storage":
@@ -92,6 +95,20 @@ def parse_type(p: Parser) -> Type:
         p.fail("PARSE/007", f"unknown type '{token}'", start, hint=did_you_mean(token, _NATIVE_HEADS), type_name=token)
     p.types[token] = found
     return found
+
+
+def _over_lines(p: Parser) -> tuple[str, int]:
+    """The text of a type that is no single token because it goes over several lines, and its number of tokens."""
+    toks = p.toks
+    depth = 0
+    for at in range(p.i + 1, len(toks)):
+        token = toks[at]
+        depth += (token == "<") - (token == ">")
+        if depth == 0:
+            return toks[p.i] + " ".join(toks[p.i + 1 : at + 1]), at + 1 - p.i
+        if token in ("", "{", "}", "->"):
+            break
+    p.fail("PARSE/026", f"'<' of '{toks[p.i]}' is never closed", p.i + 1)
 
 
 def _shaped(p: Parser, token: str, kind: str) -> ShapedType:

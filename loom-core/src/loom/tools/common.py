@@ -57,16 +57,18 @@ def wants_colour(stream: object) -> bool:
     return bool(isatty and isatty()) and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def report(error: LoomError, form: str = "text") -> None:
-    """Print diagnostics to standard error, as text or as one JSON object a line."""
+def report_text(error: LoomError, form: str = "text", colour: bool = False) -> str:
+    """Diagnostics as lines of text, or as one JSON object a line."""
     if form == "json":
         import json
 
-        sys.stderr.writelines(json.dumps(diagnostic.to_json()) + "\n" for diagnostic in error.diagnostics)
-        return
-    colour = wants_colour(sys.stderr)
-    for diagnostic in error.diagnostics:
-        sys.stderr.write(diagnostic.render(colour) + "\n")
+        return "".join(json.dumps(diagnostic.to_json()) + "\n" for diagnostic in error.diagnostics)
+    return "".join(diagnostic.render(colour) + "\n" for diagnostic in error.diagnostics)
+
+
+def report(error: LoomError, form: str = "text") -> None:
+    """Print diagnostics to standard error."""
+    sys.stderr.write(report_text(error, form, wants_colour(sys.stderr)))
 
 
 def run_tool(prog: str, body: Callable[[], int], diagnostics: str = "text") -> int:
