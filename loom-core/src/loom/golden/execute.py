@@ -1,0 +1,166 @@
+"""Running what a ``RUN`` directive asks for (language reference, part 3, section 9.2)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from loom.golden.model import Case, GoldenError
+
+if TYPE_CHECKING:
+    from loom.ir.core import Module
+    from loom.plugins.records import TargetProfile
+
+
+@frozen
+class Setting:
+    """Where a case runs: the folder that paths start from, and a target for cases that name none."""
+
+    folder: Path
+    target: str | None = None
+
+
+@frozen
+class Run:
+    """One case on its way through a mode."""
+
+    case: Case
+    setting: Setting
+    name: str
+
+    @property
+    def line(self) -> int:
+        """The line that asked for this run."""
+        return self.case.run_directive.line if self.case.run_directive is not None else self.case.line
+
+    def module(self, *, verified: bool) -> Module:
+        """The module of the case's input. Raises `LoomError` for bad input."""
+        from loom import api
+
+        if self.case.input_format == "bytecode":
+            return api.load_bytes(self._bytes(), self.name)
+        module = api.parse(self.case.input, self.name)
+        if verified:
+            api.verify(module)
+        return module
+
+    def target(self) -> TargetProfile | None:
+        """The target of the case. Raises `LoomError` when it is not installed."""
+        from loom.plugins.manager import find_target
+
+        name = self.case.run.option("target") or self.setting.target
+        return find_target(name) if name is not None else None
+
+    def _bytes(self) -> bytes:
+        digits = "".join(line.partition("//")[0] for line in self.case.input.splitlines())
+        try:
+            return bytes.fromhex(digits)
+        except ValueError as error:
+            raise GoldenError(f"the input is not hexadecimal: {error}", self.case.first_line) from None
+
+
+def execute(case: Case, setting: Setting, name: str) -> str | None:
+    """What a case makes, ``None`` in a mode that only diagnoses.
+
+    Raises `LoomError` for what the case is diagnosed with, and `GoldenError` when it cannot be run as written.
+    """
+    if case.run.with_locations:
+        raise GoldenError("programs have no text form of their locations, so nothing runs 'with-locations'", case.line)
+    return _MODES[case.run.mode](Run(case, setting, name))
+
+
+def _roundtrip(run: Run) -> str:
+    from loom import api
+
+    first = api.print(run.module(verified=False))
+    second = api.print(api.parse(first, "printed text"))
+    if second != first:
+        raise GoldenError("printing is no fixed point: the printed text prints differently", run.line)
+    return first
+
+
+def _verify(run: Run) -> None:
+    run.module(verified=True)
+
+
+def _pass(run: Run) -> str:
+    from loom import api
+
+    module = run.module(verified=True)
+    _run_passes(run, module, measure=False)
+    return api.print(module)
+
+
+def _pass_report(run: Run) -> str:
+    rows = _run_passes(run, run.module(verified=True), measure=True)
+    for row in rows:
+        # Times are different in each run.
+        row["duration_ns"] = 0
+    return json.dumps({"invocations": rows}, indent=2)
+
+
+def _run_passes(run: Run, module: Module, *, measure: bool) -> list[dict[str, object]]:
+    from loom.passes.model import Context
+    from loom.passes.requests import read_requests
+    from loom.passes.run import Runner
+
+    try:
+        requests = read_requests(run.case.run.argument)
+    except ValueError as error:
+        raise GoldenError(str(error), run.line) from None
+    runner = Runner(module, Context(run.target()), measure=measure)
+    runner.run(requests)
+    return [invocation.row() for invocation in runner.invocations]
+
+
+def _format(run: Run) -> str:
+    from loom import api
+
+    form = run.case.run.argument
+    module = run.module(verified=True)
+    if form == "bytecode":
+        return api.print(api.load_bytes(api.to_bytecode(module), run.name))
+    if form == "text":
+        return api.print(api.load_bytes(api.print(module).encode(), run.name))
+    raise GoldenError(f"there is no format '{form}'; known are bytecode, text", run.line)
+
+
+def _emit(run: Run) -> str:
+    from loom.golden.emit import emit
+
+    return emit(run)
+
+
+def _compile_report(run: Run) -> str:
+    from loom.golden.emit import compile_report
+
+    return compile_report(run)
+
+
+_MODES: Final[Mapping[str, Callable[[Run], str | None]]] = {
+    "roundtrip": _roundtrip,
+    "verify": _verify,
+    "pass": _pass,
+    "pass-report": _pass_report,
+    "format": _format,
+    "emit": _emit,
+    "compile-report": _compile_report,
+}
+
+CANONICAL_INPUT: Final = frozenset({"roundtrip", "format"})
+"""Modes whose input is what they expect when a case has no expected section."""
+
+
+def is_met(requirement: str) -> bool:
+    """Whether something that a case requires is installed: a target, a family of targets, a format or a device."""
+    from loom.plugins.manager import load_plugins
+
+    found = load_plugins()
+    families = {profile.family for profile in found.targets.values()}
+    return requirement in families or any(
+        requirement in registry for registry in (found.targets, found.emitters, found.devices)
+    )
