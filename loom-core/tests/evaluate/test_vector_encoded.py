@@ -114,7 +114,7 @@ def test_ggml_records(programs: Programs) -> None:
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        ("#ggml.q4_k", "ggml.q4_k"),
+        ("#ggml.q4_k", "4 elements of 4 bits in 32 bits"),
         ("#encoding.operand<element_format=ternary, payload_elements=1>", "ternary"),
         ("#encoding.u4<payload_elements=1, codebook=static_builtin_table>", "codebook"),
         ("#encoding.u4<payload_elements=1, payload_packing=base_n_packed>", "elements of 4 bits"),

@@ -1,7 +1,7 @@
 """Operand schemas: how logical values follow from payloads, scales and offsets.
 
 The formulas are those of the language reference, part 2, sections 11.7 and 11.8. What a schema does not say in
-numbers (code books, sparsity, scales of several levels) has no meaning here.
+numbers (built-in code books, sparsity, scales of run-time maxima) has no meaning here.
 """
 
 from __future__ import annotations
@@ -16,26 +16,35 @@ import numpy as np
 from loom.evaluate.numeric import floats
 from loom.evaluate.numeric.codes import code_bits, code_values, nearest_codes
 from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, from_bits, to_bits
+from loom.evaluate.records import RECORDS, Record
 from loom.ir.attributes import Encoding
 
-#: The affine operations that change values beside their scale, and the auxiliary operand of each.
+#: The affine rules that change values beside their scale, and the auxiliary operand of each.
 OFFSETS: Final[Mapping[str, str]] = {
     "scale_plus_zero_point": "zero_point",
     "scale_plus_min": "minimum",
     "scale_plus_bias": "bias",
 }
-SCALES: Final = ("scale", "secondary_scale")
+#: Rules that say no more than the scales do; the sum of a block is for whoever multiplies it.
+_SCALES_ONLY: Final = ("none", "scale_only", "super_scale_times_subscale", "sum_correction")
+SCALES: Final = ("scale", "secondary_scale", *(f"scale{n}" for n in range(2, 8)))
+#: Topologies with a scale of each record and one of each group in it; the scale of an element is their product.
+_TWO_LEVELS: Final = ("subblock_in_superblock", "hierarchical")
 #: The group of each element, of its coordinates in the vector, its ordinal, and the extents of a group.
 GROUPS: Final[Mapping[str, Callable[[Array, Array, tuple[int, ...]], Array]]] = {
     "tensor_global": lambda at, ordinal, group: np.zeros_like(ordinal),
     "row": lambda at, ordinal, group: at[0],
+    "per_token": lambda at, ordinal, group: at[0],
     "column": lambda at, ordinal, group: at[-1],
-    "group_1d": lambda at, ordinal, group: ordinal // group[0],
-    "block_1d": lambda at, ordinal, group: ordinal // group[0],
+    "channel": lambda at, ordinal, group: at[-1],
+    "group_1d": lambda at, ordinal, group: ordinal // math.prod(group),
+    "block_1d": lambda at, ordinal, group: ordinal // math.prod(group),
     "block_2d": lambda at, ordinal, group: (
         at[0] // group[0] * -(-(int(at[1].max()) + 1) // group[1]) + at[1] // group[1]
     ),
 }
+#: Element formats whose codes are indices, as wide as the lanes of the payload.
+_INDICES: Final = "codebook_index"
 
 
 class UndefinedSchema(Exception):
@@ -44,9 +53,10 @@ class UndefinedSchema(Exception):
 
 @attrs.frozen
 class Schema:
-    """What decoding needs to know. ``group`` are the extents of the elements that share a scale.
+    """What decoding needs to know.
 
-    ``excess`` is subtracted from integer codes.
+    ``group`` are the extents of the elements that share a scale, ``record_elements`` the elements of one payload
+    record. ``record`` describes a block-quantized record, whose codes and header have places of their own.
     """
 
     element_format: str
@@ -57,50 +67,51 @@ class Schema:
     topology: str = "none"
     group: tuple[int, ...] = ()
     scales: tuple[str, ...] = ()
-    excess: int = 0
     rounding: str = "none"
-
-
-_RECORDS: Final[Mapping[str, Schema]] = {
-    "ggml.q8_0": Schema("i8", "bitfield_stream", "scale_only", "f16", "none", "block_1d", (32,), ("scale",)),
-    "ggml.q4_0": Schema("u4", "halves_of_16", "scale_only", "f16", "none", "block_1d", (32,), ("scale",), excess=8),
-}
+    codebook: bool = False
+    record_elements: int = 1
+    record: Record | None = None
 
 
 def schema_of(encoding: Encoding) -> Schema:
     """The schema of a static specification. Raises `UndefinedSchema` for one without a decoding rule."""
-    record = _RECORDS.get(encoding.family)
+    record = RECORDS.get(encoding.family)
     if record is not None:
-        return record
+        scales = tuple(name for name in SCALES if name in record.groups)
+        sign = "i" if record.is_signed else "u"
+        return Schema(f"{sign}{record.width}", "record", scale_format="f16", scales=scales, record=record)
 
     def word(name: str, default: str = "none") -> str:
         return str(encoding.param(name, default))
+
+    def number(name: str, default: int) -> int:
+        value = encoding.param(name, default)
+        assert isinstance(value, int)
+        return value
 
     family = encoding.family.removeprefix("encoding.")
     if family == encoding.family:
         raise UndefinedSchema(f"values of {encoding}")
     element = word("element_format") if family == "operand" else family
-    for name in ("codebook", "sparsity"):
-        if word(name) != "none":
-            raise UndefinedSchema(f"schemas with a {name}")
-    affine, topology = word("affine"), word("scale_topology")
-    if affine not in ("none", "scale_only", *OFFSETS):
-        raise UndefinedSchema(f"the affine rule '{affine}'")
-    if topology != "none" and topology not in GROUPS:
-        raise UndefinedSchema(f"the scale topology '{topology}'")
-    count, size = encoding.param("scale_operands", 0), encoding.param("scale_group_elements")
-    if count not in (0, 1, 2):
-        raise UndefinedSchema(f"{count} scales")
+    affine, topology, codebook = word("affine"), word("scale_topology"), word("codebook")
+    for what, given, known in (
+        ("codebook", codebook, ("none", "dynamic_table_operand")),
+        ("sparsity", word("sparsity"), ("none",)),
+        ("affine rule", affine, (*_SCALES_ONLY, *OFFSETS)),
+        ("scale topology", topology, ("none", *GROUPS, *_TWO_LEVELS)),
+    ):
+        if given not in known:
+            raise UndefinedSchema(f"the {what} '{given}'")
+    count, size = number("scale_operands", 0), encoding.param("scale_group_elements")
+    if count > 2 or (topology in _TWO_LEVELS and count != 2):
+        raise UndefinedSchema(f"{count} scales in the topology '{topology}'")
     shape = encoding.param("scale_group_shape", (size,) if size is not None else ())
     assert isinstance(shape, tuple)
-    assert isinstance(count, int)
-    axes = {"group_1d": 1, "block_1d": 1, "block_2d": 2}.get(topology, len(shape))
-    if len(shape) != axes or not all(isinstance(extent, int) and extent > 0 for extent in shape):
-        raise UndefinedSchema(f"groups of {list(shape)} elements in the topology '{topology}'")
-    try:
-        code_bits(element)
-    except KeyError:
-        raise UndefinedSchema(f"values of format '{element}'") from None
+    if element != _INDICES or codebook == "none":
+        try:
+            code_bits(element)
+        except KeyError:
+            raise UndefinedSchema(f"values of format '{element}'") from None
     return Schema(
         element,
         word("payload_packing", "dense_lanes"),
@@ -110,7 +121,9 @@ def schema_of(encoding: Encoding) -> Schema:
         topology,
         shape,
         SCALES[:count],
-        rounding=word("rounding"),
+        word("rounding"),
+        codebook != "none",
+        number("payload_elements", 1),
     )
 
 
@@ -134,43 +147,86 @@ def terms_of(schema: Schema, extents: tuple[int, ...], auxiliaries: Auxiliaries)
 
     The arrays of auxiliaries are stored lanes ``[n, lanes]``. Raises `UndefinedSchema`.
     """
-    count = math.prod(extents)
-    ordinal = np.arange(count)
-    group = ordinal * 0
-    if schema.topology == "block_2d" and len(extents) != 2:
-        raise UndefinedSchema("blocks of two axes in a vector of another rank")
-    if schema.topology in GROUPS and count:
-        group = GROUPS[schema.topology](np.stack(np.unravel_index(ordinal, extents)), ordinal, schema.group)
-    zero: Array | None = np.asarray(float(schema.excess)) if schema.excess else None
+    ordinal = np.arange(math.prod(extents))
+    if schema.record is not None:
+        given = {
+            name: _values(name, schema.scale_format if name == "scale" else "none", auxiliaries)
+            for name in schema.record.groups
+            if name != "sum_correction"
+        }
+        return _record_terms(schema.record, ordinal, given)
+    groups = _groups(schema, extents, ordinal)
+    zero: Array | None = None
     scale: Array | None = None
     addend: Array | None = None
     name = OFFSETS.get(schema.affine)
     if name is not None:
-        given = _per_element(name, "none", auxiliaries, group)
-        zero, addend = (given, addend) if name == "zero_point" else (zero, given)
-    if schema.scales:
-        scale = _per_element("scale", schema.scale_format, auxiliaries, group)
-    if scale is not None and len(schema.scales) > 1:
-        # A second scale belongs to the whole vector.
-        scale = scale * _per_element("secondary_scale", schema.secondary_format, auxiliaries, group * 0)
+        term = _of_groups(name, _values(name, "none", auxiliaries), groups[-1])
+        zero, addend = (term, addend) if name == "zero_point" else (zero, term)
+    formats = (schema.scale_format, schema.secondary_format)
+    for scale_name, code_format, group in zip(schema.scales, formats, groups, strict=False):
+        term = _of_groups(scale_name, _values(scale_name, code_format, auxiliaries), group)
+        scale = term if scale is None else scale * term
     return Terms(zero, scale, addend)
+
+
+def _groups(schema: Schema, extents: tuple[int, ...], ordinal: Array) -> tuple[Array, Array, Array]:
+    """The group of each element for the first scale, the second one, and for offsets."""
+    if schema.topology == "block_2d" and len(extents) != 2:
+        raise UndefinedSchema("blocks of two axes in a vector of another rank")
+    if schema.topology in _TWO_LEVELS:
+        inner = ordinal // math.prod(schema.group)
+        return ordinal // schema.record_elements, inner, inner
+    group = ordinal * 0
+    if schema.topology in GROUPS and ordinal.size:
+        group = GROUPS[schema.topology](np.stack(np.unravel_index(ordinal, extents)), ordinal, schema.group)
+    # A second scale belongs to the whole vector.
+    return group, ordinal * 0, group
+
+
+def _record_terms(record: Record, ordinal: Array, terms: Mapping[str, Array]) -> Terms:
+    """Scales multiply; a minimum is subtracted."""
+    spread = {name: _of_groups(name, values, ordinal // record.groups[name]) for name, values in terms.items()}
+    scale = spread["scale"]
+    if "secondary_scale" in spread:
+        scale = scale * spread["secondary_scale"]
+    zero = np.asarray(float(record.excess)) if record.excess else None
+    return Terms(zero, scale, -spread["minimum"] if "minimum" in spread else None)
 
 
 def decode(
     schema: Schema, carrier: ScalarFormat, payload: Array, extents: tuple[int, ...], auxiliaries: Auxiliaries
-) -> Array:
-    """The logical values ``float64[n, elements]`` of a vector with the given extents.
+) -> tuple[Array, Array]:
+    """The logical values ``float64[n, elements]`` of a vector with the given extents, and which have no value.
 
-    ``payload`` are stored lanes ``[n, lanes]``. Raises `UndefinedSchema`.
+    ``payload`` are stored lanes ``[n, lanes]``. A code without value is an index outside of the code book. Raises
+    `UndefinedSchema`.
     """
-    terms = terms_of(schema, extents, auxiliaries)
-    values = code_values(schema.element_format, _codes(schema, carrier, payload, math.prod(extents)))
+    count = math.prod(extents)
+    codes, terms = _split(schema, carrier, payload, count)
+    if terms is None:
+        terms = terms_of(schema, extents, auxiliaries)
+    elif auxiliaries:
+        raise UndefinedSchema("whole records with operands that stand for their headers")
+    undefined = np.zeros(codes.shape, dtype=np.bool_)
+    if schema.codebook:
+        values, undefined = _looked_up(_values("codebook", "none", auxiliaries), codes)
+    else:
+        values = code_values(schema.element_format, codes)
     with np.errstate(all="ignore"):
         if terms.zero is not None:
             values = values - terms.zero
         if terms.scale is not None:
             values = values * terms.scale
-        return values if terms.addend is None else np.asarray(values + terms.addend)
+        return np.asarray(values if terms.addend is None else values + terms.addend), undefined
+
+
+def _looked_up(table: Array, codes: Array) -> tuple[Array, Array]:
+    count = max(codes.shape[0], table.shape[0])
+    codes = np.broadcast_to(codes, (count, codes.shape[-1]))
+    rows = np.broadcast_to(table, (count, table.shape[-1]))
+    outside = codes >= table.shape[-1]
+    return np.take_along_axis(rows, np.where(outside, 0, codes).astype(np.int64), axis=-1), outside
 
 
 def encode(
@@ -185,6 +241,11 @@ def encode(
 
     Without a rounding a value must be that of a code. Raises `UndefinedSchema`.
     """
+    count = math.prod(extents)
+    if schema.codebook:
+        raise UndefinedSchema("encoding with a code book")
+    if schema.record is not None and lanes * carrier.bits == count // schema.record.elements * schema.record.size * 8:
+        raise UndefinedSchema("encoding whole records")
     terms = terms_of(schema, extents, auxiliaries)
     with np.errstate(all="ignore"):
         if terms.addend is not None:
@@ -197,60 +258,84 @@ def encode(
         codes, undefined = nearest_codes(schema.element_format, values, schema.rounding)
     except KeyError:
         raise UndefinedSchema(f"rounding '{schema.rounding}' to {schema.element_format}") from None
-    count = math.prod(extents)
-    order, width = _arrangement(schema, carrier, lanes, count), code_bits(schema.element_format)
-    if order is None:
+    positions = _positions(schema, carrier, lanes, count)
+    if positions is None:
         return from_bits(carrier, codes), undefined
-    fields = np.zeros_like(codes)
-    fields[:, order] = codes
-    bits = (fields[..., None] >> np.arange(width, dtype=np.uint64)) & np.uint64(1)
+    bits = np.zeros((codes.shape[0], lanes * carrier.bits), dtype=np.uint64)
+    bits[:, positions] = (codes[..., None] >> np.arange(positions.shape[1], dtype=np.uint64)) & np.uint64(1)
     words = bits.reshape(codes.shape[0], lanes, carrier.bits) << np.arange(carrier.bits, dtype=np.uint64)
     return from_bits(carrier, words.sum(axis=-1, dtype=np.uint64)), undefined
 
 
-def _per_element(name: str, code_format: str, auxiliaries: Auxiliaries, group: Array) -> Array:
-    """The values of an auxiliary operand for the group of each element; integer lanes of scales hold codes."""
+def _values(name: str, code_format: str, auxiliaries: Auxiliaries) -> Array:
+    """The values ``float64[n, lanes]`` of an auxiliary operand; integer lanes of scales hold codes of a format."""
     if name not in auxiliaries:
         raise UndefinedSchema(f"a payload without '{name}'")
     format, lanes = auxiliaries[name]
     if format.kind is Kind.FLOAT:
-        values = floats.to_f64(format, lanes)
-    elif name in SCALES and code_format == "none":
+        return floats.to_f64(format, lanes)
+    if code_format != "none":
+        return code_values(code_format, to_bits(format, lanes).astype(np.uint64))
+    if name == "scale":
         raise UndefinedSchema(f"integer lanes of '{name}' without a format")
-    elif code_format != "none":
-        values = code_values(code_format, to_bits(format, lanes).astype(np.uint64))
-    else:
-        values = lanes.astype(np.float64)
+    return lanes.astype(np.float64)
+
+
+def _of_groups(name: str, values: Array, group: Array) -> Array:
+    """The value of each element's group."""
     if group.size and int(group.max()) >= values.shape[-1]:
         raise UndefinedSchema(f"{int(group.max()) + 1} groups with {values.shape[-1]} lanes of '{name}'")
     return np.asarray(values[..., group])
 
 
-def _codes(schema: Schema, carrier: ScalarFormat, payload: Array, count: int) -> Array:
-    """The code of each element, ``uint64[n, count]``."""
-    patterns = to_bits(carrier, payload).astype(np.uint64)
-    order, width = _arrangement(schema, carrier, patterns.shape[-1], count), code_bits(schema.element_format)
-    if order is None:
-        return patterns
+def _split(schema: Schema, carrier: ScalarFormat, payload: Array, count: int) -> tuple[Array, Terms | None]:
+    """The code of each element, ``uint64[n, count]``, and the terms of headers when there are headers."""
+    patterns = to_bits(carrier, payload)
+    terms: Terms | None = None
+    record = schema.record
+    if record is not None and count % record.elements == 0 and carrier.bits >= 8:
+        raw = np.ascontiguousarray(patterns).view(np.uint8)
+        if raw.shape[-1] == count // record.elements * record.size:
+            patterns, header = record.split(raw)
+            header.pop("sum_correction", None)
+            terms = _record_terms(record, np.arange(count), header)
+            carrier = _BYTE
+    lanes = patterns.shape[-1]
+    positions = _positions(schema, carrier, lanes, count)
+    patterns = patterns.astype(np.uint64)
+    if positions is None:
+        return patterns, terms
     bits = (patterns[..., None] >> np.arange(carrier.bits, dtype=np.uint64)) & np.uint64(1)
-    fields = bits.reshape(patterns.shape[0], count, width) << np.arange(width, dtype=np.uint64)
-    return np.asarray(fields.sum(axis=-1, dtype=np.uint64)[:, order])
+    string = bits.reshape(patterns.shape[0], lanes * carrier.bits)
+    fields = string[:, positions] << np.arange(positions.shape[1], dtype=np.uint64)
+    return np.asarray(fields.sum(axis=-1, dtype=np.uint64)), terms
 
 
-def _arrangement(schema: Schema, carrier: ScalarFormat, lanes: int, count: int) -> Array | None:
-    """Which field of the bit string of the lanes each element is; ``None`` for one element in each lane."""
-    width = code_bits(schema.element_format)
-    if schema.packing == "dense_lanes":
-        if lanes != count or carrier.bits < width:
+def _positions(schema: Schema, carrier: ScalarFormat, lanes: int, count: int) -> Array | None:
+    """Where each bit of each element's code is in the bit string of the lanes, ``int64[count, width]``.
+
+    ``None`` for one element in each lane.
+    """
+    if schema.element_format == _INDICES or schema.packing in ("dense_lanes", "codebook_indices"):
+        width = 1 if schema.element_format == _INDICES else code_bits(schema.element_format)
+        if lanes != count or carrier.bits < width or schema.packing not in ("dense_lanes", "codebook_indices"):
             raise UndefinedSchema(f"{count} elements in {lanes} lanes of {carrier.name}")
         return None
+    width = code_bits(schema.element_format)
     if lanes * carrier.bits != count * width:
         raise UndefinedSchema(f"{count} elements of {width} bits in {lanes * carrier.bits} bits")
+    element = np.arange(count)
+    if schema.record is not None:
+        record = schema.record
+        if count % record.elements:
+            raise UndefinedSchema(f"{count} elements of records of {record.elements}")
+        return record.positions[element % record.elements] + (
+            element // record.elements * record.code_bytes * 8
+        ).reshape(-1, 1)
     order = _FIELD_ORDERS.get(schema.packing)
-    partial = schema.packing == "halves_of_16" and count % 32 != 0
-    if order is None or partial or (width != 4 and schema.packing != "bitfield_stream"):
+    if order is None or (width != 4 and schema.packing != "bitfield_stream"):
         raise UndefinedSchema(f"the packing '{schema.packing}' of codes of {width} bits")
-    return order(np.arange(count))
+    return np.asarray(order(element)[:, None] * width + np.arange(width))
 
 
 #: Which field of the bit stream (least significant bits first) each element is.
@@ -258,6 +343,5 @@ _FIELD_ORDERS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "bitfield_stream": lambda j: j,
     "little_endian_nibbles": lambda j: j,
     "big_endian_nibbles": lambda j: j ^ 1,
-    # Records of 32: the low nibbles of 16 bytes, then their high nibbles.
-    "halves_of_16": lambda j: j // 32 * 32 + 2 * (j % 16) + j // 16 % 2,
 }
+_BYTE: Final = ScalarFormat("byte", Kind.INTEGER, 8, np.dtype(np.uint8))

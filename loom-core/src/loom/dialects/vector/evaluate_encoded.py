@@ -43,6 +43,12 @@ def _auxiliaries(op: Any, arrays: Sequence[RuntimeValue]) -> dict[str, tuple[Sca
     }
 
 
+def _require(frame: Frame, op: Any, undefined: Array, reason: str) -> None:
+    lane = frame.offender(without_lane_axis(undefined), 1)
+    if lane is not None:
+        raise frame.fault(FaultCode.UNDEFINED_RESULT, op, f"'{op.name}': {reason}", lane, reason=reason)
+
+
 @evaluates("vector.decode")
 def decode(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """Computed in f64 and rounded once."""
@@ -50,7 +56,10 @@ def decode(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     format = format_of(op.results[0].type)
     with _schema_of(op, operands[1]) as schema:
         payload = _flat(operands[0], op.input.type)
-        values = schemas.decode(schema, format_of(op.input.type), payload, extents, _auxiliaries(op, operands[2:]))
+        values, undefined = schemas.decode(
+            schema, format_of(op.input.type), payload, extents, _auxiliaries(op, operands[2:])
+        )
+    _require(frame, op, undefined, "a code outside of the code book")
     if format.kind is Kind.FLOAT:
         stored = floats.from_f64(format, values)
     elif schema.scales or (np.trunc(values) != values).any():
@@ -72,8 +81,5 @@ def encode(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
         stored, undefined = schemas.encode(
             schema, format_of(target), math.prod(lanes), values, extents, _auxiliaries(op, operands[2:])
         )
-    lane = frame.offender(without_lane_axis(undefined), 1)
-    if lane is not None:
-        reason = f"a value that is none of {schema.element_format}"
-        raise frame.fault(FaultCode.UNDEFINED_RESULT, op, f"'{op.name}': {reason}", lane, reason=reason)
+    _require(frame, op, undefined, f"a value that is none of {schema.element_format}")
     return (without_lane_axis(stored.reshape(stored.shape[0], *lanes)),)
