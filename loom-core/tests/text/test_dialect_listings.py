@@ -89,7 +89,41 @@ kernel.def @k() {
 }
 """
 
-LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS, "sanitizer": SANITIZERS}
+LOW = """\
+low.func.def target<test.low.core> @structured(%n: reg<test.scalar>, %c: reg<test.flag>) -> (reg<test.scalar>) {
+  %room = low.storage.reserve {byte_alignment = 16, byte_length = 64} : low.storage<private>
+  %part = low.storage.view %room {offset = 16, byte_length = 8} : low.storage<private> -> low.storage<private>
+  %all = low.storage.view %room {byte_length = 64} : low.storage<private> -> low.storage<private>
+  low.spill %n, %part {offset = 4} : reg<test.scalar>, low.storage<private>
+  %w = low.reload %part {offset = 4} : low.storage<private> -> reg<test.scalar>
+  low.spill %w, %all : reg<test.scalar>, low.storage<private>
+  low.scf.if %c {
+    %x = low.const<test.constant> {value = 3} : reg<test.scalar>
+  }
+  %r = low.scf.if %c -> (reg<test.scalar>) {
+    low.scf.yield %n : reg<test.scalar>
+  } else {
+    low.scf.yield %w : reg<test.scalar>
+  }
+  %total = low.scf.for [%w to %n step %w] iter_args(%r: reg<test.scalar>) -> (reg<test.scalar>) do(%i: reg<test.scalar>, %acc: reg<test.scalar>) {
+    %next = low.op<test.add>(%acc, %i) : (reg<test.scalar>, reg<test.scalar>) -> reg<test.scalar>
+    low.scf.yield %next : reg<test.scalar>
+  }
+  low.scf.for [%w to %n step %w] unroll do(%i: reg<test.scalar>) {
+  }
+  low.scf.for [%w to %n step %w] unroll(%w) do(%i: reg<test.scalar>) {
+  }
+  %last = low.scf.while(%a = %total : reg<test.scalar>) -> (reg<test.scalar>) {
+    %more = low.op<test.less>(%a, %n) : (reg<test.scalar>, reg<test.scalar>) -> reg<test.flag>
+    low.scf.condition %more, %a : reg<test.flag>, reg<test.scalar>
+  } do(%b: reg<test.scalar>) {
+    low.scf.yield %b : reg<test.scalar>
+  }
+  low.return %last : reg<test.scalar>
+}
+"""
+
+LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS, "low": LOW, "sanitizer": SANITIZERS}
 
 
 @pytest.mark.parametrize("text", LISTINGS.values(), ids=LISTINGS)

@@ -12,6 +12,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.records import record
 from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy
+from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
@@ -19,6 +20,7 @@ from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.dialect import Target
 from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
 from loom_target_amdgpu.inline_low import inline_calls
+from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
@@ -108,6 +110,10 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
     module = request.module.clone()
     copies = dict(zip(originals, module.ops, strict=True))
     symbols = module.symbols()
+    loops = loop_arithmetic(descriptor_set)
+    for op in module.ops:
+        if isinstance(op, low.KernelDef | low.FuncDef):
+            lower_structured(op, loops)
     kernels = []
     added = False
     for root in request.roots:

@@ -18,7 +18,9 @@ from loom.ir.types import RegType, StorageType
 from loom.low.assembly import make_packet
 from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
+from loom.low.storage import reserved_range
 from loom_target_amdgpu.abi import KERNARG, POINTER_SIZE, KernargLayout, Parameter, from_abi_layout
+from loom_target_amdgpu.storage_traffic import expand_reload, expand_spill
 
 _MAX_BINDINGS: Final = 1024
 
@@ -78,8 +80,12 @@ class _Rewriter:
         for op in list(self._kernel.body.ops()):
             if isinstance(op, low.StorageAddress):
                 self._address(op)
-        for op in list(self._kernel.body.ops()):
-            if isinstance(op, low.StorageReserve):
+            elif isinstance(op, low.Spill):
+                expand_spill(op, *self._place(op.storage, op.offset), self._set)
+            elif isinstance(op, low.Reload):
+                expand_reload(op, *self._place(op.storage, op.offset), self._set)
+        for op in reversed(list(self._kernel.body.ops())):
+            if isinstance(op, low.StorageReserve | low.StorageView):
                 op.erase()
         private = -(-self._sizes["private"] // 16) * 16
         return Materialized(self._kernel, layout, self._sizes["workgroup"], private, {}, {})
@@ -134,12 +140,18 @@ class _Rewriter:
         self._offsets[op.result] = (space, offset)
         self._sizes[space] = offset + size
 
+    def _place(self, storage: Value, offset: int) -> tuple[str, int]:
+        """The space of a byte of a reserved range, and its position there."""
+        root, offset = reserved_range(storage, offset)
+        space, base = self._offsets[root]
+        return space, base + offset
+
     def _address(self, op: low.StorageAddress) -> None:
-        _, base = self._offsets[op.storage]
+        _, address = self._place(op.storage, op.offset)
         type_ = op.result.type
         assert isinstance(type_, RegType)
         mnemonic = "v_mov_b32" if type_.reg_class == "amdgpu.vgpr" else "s_mov_b32"
-        packet = make_packet(self._set.by_mnemonic[mnemonic], [], {"imm32": base + op.offset}, [type_], op.loc)
+        packet = make_packet(self._set.by_mnemonic[mnemonic], [], {"imm32": address}, [type_], op.loc)
         packet.insert_before(op)
         op.replace_with(packet.results)
 

@@ -16,6 +16,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.types import RegType
 from loom.low.assembly import make_packet
 from loom.low.descriptors import DescriptorSet
+from loom.low.storage import reserved_range
 from loom_target_x86.registers import SINGLETONS
 
 STACK_ALIGNMENT: Final = 16
@@ -64,16 +65,55 @@ def _place_storage(function: low.LowFunction, descriptor_set: DescriptorSet) -> 
             offsets[op.result] = (end, alignment)
             # The stack is aligned to 16; a stricter place is found inside a larger range.
             end += length + max(0, alignment - STACK_ALIGNMENT)
-        elif isinstance(op, low.StorageAddress):
-            begin, alignment = offsets[op.storage]
-            op.replace_with([_address(op, descriptor_set, begin, alignment)])
     for op in list(function.walk()):
-        if isinstance(op, low.StorageReserve):
+        if isinstance(op, low.StorageAddress | low.Spill | low.Reload):
+            root, offset = reserved_range(op.storage, op.offset)
+            begin, alignment = offsets[root]
+            address = _address(op, descriptor_set, begin, alignment, offset)
+            if isinstance(op, low.StorageAddress):
+                op.replace_with([address])
+            else:
+                _transfer(op, descriptor_set, address)
+    for op in reversed(list(function.walk())):
+        if isinstance(op, low.StorageReserve | low.StorageView):
             op.erase()
     return end + -end % STACK_ALIGNMENT
 
 
-def _address(op: Any, descriptor_set: DescriptorSet, begin: int, alignment: int) -> Value:
+#: Register class -> how the instructions that move a whole register to and from memory may be called.
+_TRANSFERS: Final = {
+    "x86.gpr32": ("mov",),
+    "x86.gpr64": ("mov",),
+    "x86.xmm": ("vmovdqu32", "movups"),
+    "x86.ymm": ("vmovdqu32",),
+    "x86.zmm": ("vmovdqu32",),
+}
+
+
+def _transfer(op: low.Spill | low.Reload, descriptor_set: DescriptorSet, address: Value) -> None:
+    """A spill becomes a store to the address, a reload a load from it."""
+    type_ = (op.value if isinstance(op, low.Spill) else op.result).type
+    assert isinstance(type_, RegType)
+    direction = "store" if isinstance(op, low.Spill) else "load"
+    suffix = type_.reg_class.removeprefix("x86.")
+    names = [f"{name}.{direction}.{suffix}" for name in _TRANSFERS.get(type_.reg_class, ())]
+    found = next((name for name in names if name in descriptor_set.by_mnemonic), None)
+    if found is None:
+        raise fail(
+            "TARGET/054",
+            f"'{op.name}': {type_} cannot be kept in memory",
+            op.loc,
+            emitter="x86-object",
+            subject_kind=op.name,
+        )
+    values = [op.value, address] if isinstance(op, low.Spill) else [address]
+    types = [type_] if isinstance(op, low.Reload) else []
+    made = make_packet(descriptor_set.by_mnemonic[found], values, {"disp32": 0}, list(types), op.loc)
+    made.insert_before(op)
+    op.replace_with(made.results)
+
+
+def _address(op: Any, descriptor_set: DescriptorSet, begin: int, alignment: int, offset: int) -> Value:
     register = RegType("x86.gpr64")
 
     def packet(mnemonic: str, operands: list[Value], **immediates: object) -> Value:
@@ -82,10 +122,10 @@ def _address(op: Any, descriptor_set: DescriptorSet, begin: int, alignment: int)
         return made.results[0]
 
     if alignment <= STACK_ALIGNMENT:
-        return packet("lea.frame", [], disp32=begin + op.offset)
+        return packet("lea.frame", [], disp32=begin + offset)
     value = packet("lea.frame", [], disp32=begin + alignment - STACK_ALIGNMENT)
     value = packet("and.imm.gpr64", [value], value=-alignment)
-    return packet("lea.disp", [value], disp32=op.offset) if op.offset else value
+    return packet("lea.disp", [value], disp32=offset) if offset else value
 
 
 def _replace_call(op: Any, descriptor_set: DescriptorSet, symbols: Mapping[str, str]) -> None:

@@ -34,6 +34,7 @@ STRUCTURAL: Final = {
     "copy": "low.copy",
     "storage": "low.storage.reserve",
     "storage_address": "low.storage.address",
+    "storage_view": "low.storage.view",
 }
 _WORD_OF: Final = {name: word for word, name in STRUCTURAL.items()}
 _CANONICAL_PREFIXES: Final = (
@@ -299,7 +300,7 @@ def _write_low_body(pn: Printer, op: Op, args: Args) -> str:
 
     found = descriptor_set(str(op.attribute(args[1])))
     region = op.regions[0]
-    if found is None or not all(_has_spelling(inner, found) for block in region.blocks for inner in block):
+    if found is None or not all(_has_spelling(inner, found) for inner in op.walk() if inner is not op):
         return pn.region(region, False)
     outer = pn.writer
     pn.writer = lambda inner: _statement_text(pn, inner, found)

@@ -65,7 +65,7 @@ def _read_entry(p: Parser, keyed: dict[str, tuple[int, Any]], values: list[objec
 def _read_keyed(p: Parser, keyed: dict[str, tuple[int, Any]], defaults: tuple[object, ...], single: bool) -> object:
     values = list(defaults)
     seen: set[str] = set()
-    if p.toks[p.i] != ">":
+    if p.toks[p.i] not in (">", "}"):
         _read_entry(p, keyed, values, seen)
         while p.accept(","):
             _read_entry(p, keyed, values, seen)
@@ -211,7 +211,7 @@ add_directives(
             starts=lambda token: token == "{",
             constants=_dict_constants,
         ),
-        # The same entries glued to the op name as `<k = v, ...>`, in the order of the declaration.
+        # The same entries without braces of their own, in the order of the declaration.
         "keyed": DirectiveDef(
             outputs=lambda args: [f"a_{a}" for a in args],
             read=_read_keyed,

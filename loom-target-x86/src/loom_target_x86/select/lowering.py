@@ -14,6 +14,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import FunctionType, ShapedType, Type
 from loom.low.machine import MemoryAccess
+from loom.low.structured import lower_structured
 from loom.plugins.manager import descriptor_set
 from loom.plugins.records import TargetProfile
 from loom_target_x86.dialect import Target
@@ -22,6 +23,7 @@ from loom_target_x86.select.cleanup import drop_unused
 from loom_target_x86.select.context import Context
 from loom_target_x86.select.control import select_body
 from loom_target_x86.select.kernel import kernel_type, select_kernel
+from loom_target_x86.select.low_loops import loop_arithmetic
 from loom_target_x86.select.rules import load_rules
 
 #: The target record that a compilation adds when the source names none.
@@ -229,4 +231,7 @@ def _authored(
         records.setdefault(op.witness, symbols[op.witness].clone({}))
     clone = op.clone({})
     assert isinstance(clone, low.LowFunction)
+    descriptors = descriptor_set(target.contract)
+    assert descriptors is not None
+    lower_structured(clone, loop_arithmetic(descriptors))
     return Lowered(clone, {}, exported)

@@ -7,6 +7,7 @@ from typing import Final
 from loom.dialects import words as w
 from loom.dialects.func import verify as fv
 from loom.dialects.low import verify as v
+from loom.dialects.scf import verify as sv
 from loom.ir.attributes import Predicate, ResultSpec
 from loom.ir.core import Block, Op, Region, Value
 from loom.spec import constraints as c
@@ -18,6 +19,8 @@ SCHEDULE: Final = k.enum("schedule mode", {"free": 1, "constrained": 2, "locked"
 RESOURCE: Final = k.enum(
     "resource kind", {"native_pointer": 1, "vm_state": 2, "vm_import": 3, "hal_binding": 4, "command_input": 5}
 )
+
+UNROLL: Final = k.enum("unroll policy", {"unroll": 1})
 
 _MODES: Final = "⟦ allocation($allocation)⟧⟦ schedule($schedule)⟧ target<$contract>⟦($witness)⟧"
 _FUNC: Final = (
@@ -220,6 +223,50 @@ class StorageAddress(Op):
     result: Value = s.result(c.REG)
 
 
+@s.op(
+    "low.storage.view",
+    " $storage {$<keyed offset byte_length>} : type($storage) -> type($result)",
+    traits=("pure", "low"),
+    same_type=(("storage", "result"),),
+    verify=v.storage_view,
+)
+class StorageView(Op):
+    """A part of a reserved range."""
+
+    storage: Value = s.operand(c.STORAGE)
+    offset: int = s.attribute(k.INT, default=0, required=False)
+    byte_length: int = s.attribute(k.INT)
+    result: Value = s.result(c.STORAGE)
+
+
+@s.op(
+    "low.spill",
+    " $value, $storage⟦ $<dict offset>⟧ : type($value), type($storage)",
+    traits=("writes", "low"),
+    verify=v.traffic,
+)
+class Spill(Op):
+    """Keeps a register in a reserved range."""
+
+    value: Value = s.operand(c.REG)
+    storage: Value = s.operand(c.STORAGE)
+    offset: int = s.attribute(k.INT, default=0, required=False)
+
+
+@s.op(
+    "low.reload",
+    " $storage⟦ $<dict offset>⟧ : type($storage) -> type($result)",
+    traits=("reads", "low"),
+    verify=v.traffic,
+)
+class Reload(Op):
+    """A register from a reserved range."""
+
+    storage: Value = s.operand(c.STORAGE)
+    offset: int = s.attribute(k.INT, default=0, required=False)
+    result: Value = s.result(c.REG)
+
+
 @s.op("low.br", " $dest⟦$<payload args>⟧", traits=("terminator", "branch", "low"))
 class Br(Op):
     """Jump to a block with values for its arguments."""
@@ -235,6 +282,72 @@ class CondBr(Op):
     condition: Value = s.operand(c.REG)
     true_dest: Block = s.successor()
     false_dest: Block = s.successor()
+
+
+@s.op("low.scf.yield", "⟦ $values : type($values)⟧", traits=("terminator", "low"))
+class ScfYield(Op):
+    """Hands registers to the enclosing structured operation."""
+
+    values: list[Value] = s.operands(c.REG)
+
+
+@s.op(
+    "low.scf.condition",
+    " $condition⟦, $values⟧ : type($condition)⟦, type($values)⟧",
+    traits=("terminator", "low"),
+    verify=sv.condition,
+)
+class ScfCondition(Op):
+    """Ends the first region of a while loop: whether to go on, and the registers to hand on."""
+
+    condition: Value = s.operand(c.REG)
+    values: list[Value] = s.operands(c.REG)
+
+
+@s.op(
+    "low.scf.if",
+    " $condition⟦ -> (type($results))⟧ $then_region⟦ else $else_region⟧",
+    traits=("source_structure", "region_effects", "low"),
+    verify=sv.conditional,
+)
+class ScfIf(Op):
+    """Runs one of two regions; results are what that region yields."""
+
+    condition: Value = s.operand(c.REG)
+    results: list[Value] = s.results(c.REG)
+    then_region: Region = s.region("low.scf.yield", implicit=True)
+    else_region: Region | None = s.region("low.scf.yield", implicit=True, optional=True)
+
+
+@s.op(
+    "low.scf.for",
+    " [$lower to $upper step $step]⟦ iter_args$<payload iter_args>⟧⟦ -> (type($results))⟧⟦ unroll($unroll_factor)⟧"
+    "⟦ $unroll_policy⟧ do$<inner_body body>",
+    traits=("source_structure", "region_effects", "low"),
+    same_type=(("lower", "upper", "step"),),
+    verify=v.counted_loop,
+)
+class ScfFor(Op):
+    """Visits lower, lower + step, ... strictly below upper, as signed numbers, and carries registers along."""
+
+    lower: Value = s.operand(c.REG)
+    upper: Value = s.operand(c.REG)
+    step: Value = s.operand(c.REG)
+    iter_args: list[Value] = s.operands(c.REG)
+    unroll_factor: Value | None = s.optional_operand(c.REG)
+    unroll_policy: str | None = s.optional_attribute(UNROLL)
+    results: list[Value] = s.results(c.REG)
+    body: Region = s.region("low.scf.yield", implicit=True)
+
+
+@s.op("low.scf.while", "$<while>", traits=("source_structure", "region_effects", "low"), verify=sv.while_loop)
+class ScfWhile(Op):
+    """Runs the first region; while its condition holds the second one supplies the next header tuple."""
+
+    iter_args: list[Value] = s.operands(c.REG)
+    results: list[Value] = s.results(c.REG)
+    before: Region = s.region("low.scf.condition")
+    after: Region = s.region("low.scf.yield")
 
 
 @s.op("low.return", "⟦ $values : type($values)⟧", traits=("terminator", "return", "low"), verify=fv.returns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from loom.ir.core import Op
+from loom.dialects.scf.verify import out_of_contract, recurring_tuple
+from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic
 from loom.ir.types import ERROR, RegType, StorageType
 
@@ -25,7 +26,79 @@ def low_function(op: Any) -> list[Diagnostic] | None:
                     {"argument_name": name, "actual_type": type_, "expected_constraint": "register"},
                 )
             )
+    if op.schedule == "locked":
+        found += [_nested(inner) for block in op.body.blocks for inner in block if inner.regions]
     return found
+
+
+def _nested(op: Op) -> Diagnostic:
+    return Diagnostic(
+        "STRUCTURE/029",
+        f"a locked body keeps its order; '{op.name}' has regions of its own",
+        op.loc,
+        {
+            "op_name": op.name,
+            "constraint_kind": "no_ancestor",
+            "ancestor_name": "schedule(locked)",
+            "actual_ancestor": "schedule(locked)",
+        },
+    )
+
+
+def counted_loop(op: Any) -> list[Diagnostic] | None:
+    """One position of the bounds' type, then the carried tuple; at most one unroll clause."""
+    arguments = op.body.entry.args
+    if len(arguments) != 1 + len(op.results):
+        return [
+            Diagnostic(
+                "STRUCTURE/007",
+                f"the body has {len(arguments)} arguments, not {1 + len(op.results)}",
+                op.loc,
+                {"actual_count": len(arguments), "expected_count": 1 + len(op.results)},
+            )
+        ]
+    found = recurring_tuple(op)
+    if arguments[0].type != op.lower.type and ERROR not in (arguments[0].type, op.lower.type):
+        found.append(
+            Diagnostic(
+                "TYPE/013",
+                f"the position has type {arguments[0].type}, the bounds {op.lower.type}",
+                op.loc,
+                {"arg_index": 0, "arg_type": arguments[0].type, "expected_type": op.lower.type},
+            )
+        )
+    if op.unroll_policy is not None and op.unroll_factor is not None:
+        found.append(out_of_contract(op, "unroll", "unroll", "either bare or with a factor"))
+    return found
+
+
+def storage_view(op: Any) -> list[Diagnostic] | None:
+    """The part lies inside the range, as far as that is stated."""
+    if op.offset < 0:
+        return [out_of_contract(op, "offset", op.offset, "at least 0")]
+    if op.byte_length < 1:
+        return [out_of_contract(op, "byte_length", op.byte_length, "at least 1")]
+    length = _length(op.storage)
+    if length is None or op.offset + op.byte_length <= length:
+        return None
+    return [out_of_contract(op, "byte_length", op.byte_length, f"at most {length - op.offset} at that offset")]
+
+
+def traffic(op: Any) -> list[Diagnostic] | None:
+    """The offset lies inside the range."""
+    if op.offset < 0:
+        return [out_of_contract(op, "offset", op.offset, "at least 0")]
+    length = _length(op.storage)
+    return [out_of_contract(op, "offset", op.offset, f"below {length}")] if length and op.offset >= length else None
+
+
+def _length(storage: Value) -> int | None:
+    """The bytes of a reserved range or of a part of one."""
+    op: Any = storage.defining_op
+    if op is None:
+        return None
+    length = op.byte_length if op.name == "low.storage.view" else op.facts.get("byte_length")
+    return length if isinstance(length, int) else None
 
 
 def slice_(op: Any) -> list[Diagnostic] | None:

@@ -31,6 +31,11 @@ def out_of_contract(op: Op, name: str, value: object, expected: str) -> Diagnost
     )
 
 
+def _sibling(op: Op, name: str) -> str:
+    """The name of an operation beside the given one: ``scf.yield`` for ``scf.if``, ``low.scf.yield`` in Low."""
+    return f"{op.name.rpartition('.')[0]}.{name}"
+
+
 def _terminator(region: Region) -> Op | None:
     return region.blocks[-1].last
 
@@ -40,7 +45,7 @@ def yields(
 ) -> list[Diagnostic]:
     """The region's yield matches ``results``; a type naming a sibling result means the yielded sibling."""
     end = _terminator(region)
-    if end is None or end.name != "scf.yield":
+    if end is None or end.name != _sibling(op, "yield"):
         return []
     if len(end.operands) != len(results):
         return [
@@ -77,14 +82,24 @@ def conditional(op: Any) -> list[Diagnostic] | None:
                 "a conditional with results needs an 'else' region",
                 op.loc,
                 {"field_a": "else_region", "actual_count": 0, "field_b": "results", "expected_count": len(op.results)},
-                hint="add '} else {' with a 'scf.yield'",
+                hint=f"add '}} else {{' with a '{_sibling(op, 'yield')}'",
             )
         ]
     return [d for region in op.regions for d in yields(op, region, op.results)]
 
 
 def counted_loop(op: Any) -> list[Diagnostic] | None:
-    """Bindings, block arguments, yields and results are one recurring tuple."""
+    """Bindings, block arguments, yields and results are one recurring tuple; unroll clauses agree."""
+    found = recurring_tuple(op)
+    if op.unroll_policy is not None and op.unroll_factor is not None:
+        found.append(out_of_contract(op, "unroll", "unroll", "either bare or with a factor"))
+    if op.unroll_schedule is not None and op.unroll_policy is None and op.unroll_factor is None:
+        found.append(out_of_contract(op, "schedule", op.unroll_schedule, "given together with 'unroll'"))
+    return found
+
+
+def recurring_tuple(op: Any) -> list[Diagnostic]:
+    """Initial values, block arguments behind the position, yields and results agree one by one."""
     found: list[Diagnostic] = []
     inits, results = op.iter_args, op.results
     if len(inits) != len(results):
@@ -114,26 +129,22 @@ def counted_loop(op: Any) -> list[Diagnostic] | None:
                     {"field_a": f"body[{i}]", "type_a": arg.type, "field_b": f"results[{i}]", "type_b": expected},
                 )
             )
-    found += yields(op, op.body, results)
-    if op.unroll_policy is not None and op.unroll_factor is not None:
-        found.append(out_of_contract(op, "unroll", "unroll", "either bare or with a factor"))
-    if op.unroll_schedule is not None and op.unroll_policy is None and op.unroll_factor is None:
-        found.append(out_of_contract(op, "schedule", op.unroll_schedule, "given together with 'unroll'"))
-    return found
+    return found + yields(op, op.body, results)
 
 
 def condition(op: Any) -> list[Diagnostic] | None:
     """Stands directly in the first region of a while loop."""
     parent = op.parent_op
-    if parent is not None and parent.name == "scf.while":
+    loop = _sibling(op, "while")
+    if parent is not None and parent.name == loop:
         return None
     actual = parent.name if parent is not None else "module"
     return [
         Diagnostic(
             "STRUCTURE/029",
-            "'scf.condition' stands only in 'scf.while'",
+            f"'{op.name}' stands only in '{loop}'",
             op.loc,
-            {"op_name": op.name, "constraint_kind": "parent", "ancestor_name": "scf.while", "actual_ancestor": actual},
+            {"op_name": op.name, "constraint_kind": "parent", "ancestor_name": loop, "actual_ancestor": actual},
         )
     ]
 
@@ -143,16 +154,17 @@ def while_loop(op: Any) -> list[Diagnostic] | None:
     found: list[Diagnostic] = []
     first, second = op.before.entry, op.after.entry
     end = first.last
-    if end is None or end.name != "scf.condition":
+    expected_end = _sibling(op, "condition")
+    if end is None or end.name != expected_end:
         return [
             Diagnostic(
                 "STRUCTURE/018",
-                "the first region of 'scf.while' ends in 'scf.condition'",
+                f"the first region of '{op.name}' ends in '{expected_end}'",
                 (end or op).loc,
                 {
                     "op_name": op.name,
                     "region_index": 0,
-                    "expected_terminator": "scf.condition",
+                    "expected_terminator": expected_end,
                     "actual_terminator": end.name if end else "nothing",
                 },
             )
@@ -185,7 +197,7 @@ def while_loop(op: Any) -> list[Diagnostic] | None:
                         )
                     )
     back = second.last
-    if back is not None and back.name == "scf.yield":
+    if back is not None and back.name == _sibling(op, "yield"):
         if len(back.operands) != len(first.args):
             found.append(
                 Diagnostic(
