@@ -35,10 +35,10 @@ def _filled(pattern: str, *words: str) -> DirectiveSyntax:
     return DirectiveSyntax(lambda spec, args: re.sub(r"\$(\d)", lambda m: args[int(m[1])], pattern), words)
 
 
-def _dictionary(spec: OpSpec, names: Args) -> str:
+def _entries(spec: OpSpec, names: Args) -> str:
     attributes = [spec.attributes[spec.attribute_index[name]] for name in names]
     entries = (f"{a.key} = {a.name.upper()}" if a.required else f"⟦{a.key} = {a.name.upper()}⟧" for a in attributes)
-    return "{" + ", ".join(entries) + "}"
+    return ", ".join(entries)
 
 
 _ARGUMENTS: Final = _fixed("(%argument: TYPE, ...)")
@@ -53,7 +53,9 @@ DIRECTIVES: Final[Mapping[str, DirectiveSyntax]] = {
     "cases": _filled("{ case KEY {$2} ... default {$1} }", "case", "default"),
     "counted_args": _ARGUMENTS,
     "declared": _fixed("TYPE⟦ where [PREDICATE(...), ...]⟧", "where"),
-    "dict": DirectiveSyntax(_dictionary),
+    "dict": DirectiveSyntax(lambda spec, names: f"{{{_entries(spec, names)}}}"),
+    "keyed": DirectiveSyntax(_entries),
+    "loaded": _fixed("TYPE"),
     "compared_body": _fixed(
         "⟦[actual(%a: TYPE, ...), expected(%e: TYPE, ...)]⟧⟦()⟧ {EXPECTATIONS}", "actual", "expected"
     ),
