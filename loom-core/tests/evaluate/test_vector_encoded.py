@@ -119,9 +119,8 @@ def test_ggml_records(programs: Programs) -> None:
         ("#encoding.u4<payload_elements=1, codebook=static_builtin_table>", "codebook"),
         ("#encoding.u4<payload_elements=1, payload_packing=base_n_packed>", "elements of 4 bits"),
         (
-            "#encoding.i8<affine=scale_only, payload_elements=1, scale_format=f32, scale_operands=1, "
-            "scale_topology=tensor_global>",
-            "without 'scale'",
+            "#encoding.i8<payload_elements=1, scale_format=f32, scale_operands=3, scale_topology=tensor_global>",
+            "3 scales",
         ),
     ],
 )
@@ -129,7 +128,10 @@ def test_schemas_without_a_rule_are_refused(programs: Programs, schema: str, rea
     text = f"""
 func.def public @f(%p: vector<4xi8>) -> (vector<4xf32>) {{
   %schema = encoding.define {schema} : encoding<schema>
-  %r = vector.decode %p using %schema : vector<4xi8>, encoding<schema> -> vector<4xf32>
+  %one = vector.constant 1.0 : vector<1xf32>
+  %r = vector.decode %p using %schema
+    {{scale = %one : vector<1xf32>, scale2 = %one : vector<1xf32>, secondary_scale = %one : vector<1xf32>}}
+    : vector<4xi8>, encoding<schema> -> vector<4xf32>
   func.return %r : vector<4xf32>
 }}
 """

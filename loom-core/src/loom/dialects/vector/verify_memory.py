@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loom.dialects.encoding.known import known_specification
 from loom.dialects.scf.verify import out_of_contract
 from loom.dialects.vector.checks import (
     elements_differ,
@@ -170,4 +171,41 @@ def auxiliary(op: Any) -> Findings:
                 {"op_name": op.name, "key_name": "schema"},
             )
         )
-    return found
+    return found + _missing(op, keys)
+
+
+_SCALES: Final = ("scale", "secondary_scale", *(f"scale{n}" for n in range(2, 8)))
+#: Operands that words of a schema need, by parameter and word.
+_NEEDED: Final = {
+    ("scale_topology", "runtime_amax_derived"): "amax",
+    ("affine", "scale_plus_zero_point"): "zero_point",
+    ("affine", "scale_plus_min"): "minimum",
+    ("affine", "scale_plus_bias"): "bias",
+    ("affine", "sum_correction"): "sum_correction",
+    ("codebook", "dynamic_table_operand"): "codebook",
+}
+
+
+def _missing(op: Any, keys: tuple[str, ...]) -> Findings:
+    """What a known schema needs beside the payload must be among the auxiliary operands."""
+    schema = op.schema if "schema" in op.spec.operand_index else None
+    if schema is None and "schema" in keys:
+        schema = op.aux[keys.index("schema")]
+    specification = known_specification(schema) if schema is not None else None
+    if specification is None or specification.family != "encoding.operand":
+        return []
+    count = specification.param("scale_operands", 0)
+    needed = list(_SCALES[:count]) if isinstance(count, int) else []
+    needed += [key for (name, word), key in _NEEDED.items() if str(specification.param(name)) == word]
+    if str(specification.param("sparsity", "none")) != "none":
+        needed.append("sparsity")
+    return [
+        Diagnostic(
+            "ENCODING/016",
+            f"the schema of '{op.name}' needs the auxiliary operand '{key}'",
+            op.loc,
+            {"op_name": op.name, "key_name": key},
+        )
+        for key in needed
+        if key not in keys
+    ]
