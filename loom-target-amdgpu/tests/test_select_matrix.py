@@ -105,8 +105,8 @@ def test_the_instruction_is_in_the_code(processor: str, name: str) -> None:
     """Low text names the instruction once: the loop holds one product and the accumulator stays in place."""
     result = compile_text(product(BY_NAME[name]), f"amdgpu:{processor}")
     assert result.low_text.count(mnemonic_of(BY_NAME[name]) + " ") == 1
-    (kernel,) = result.report["kernels"].values()
-    assert kernel["spills"] == 0
+    (kernel,) = result.report["entries"]
+    assert kernel["allocation"]["spill_count"] == 0
 
 
 @pytest.mark.parametrize(

@@ -60,10 +60,10 @@ def many_live_scalars(count: int) -> str:
 @pytest.mark.parametrize("target", TARGETS)
 def test_vector_registers_spill_to_scratch(target: str) -> None:
     text = many_live_vectors(300)
-    report = compile_text(text, target, schedule="source").report["kernels"]["k"]
-    assert report["spills"] > 0
-    assert report["scratch_bytes"] > 0
-    assert report["vgprs"] <= 256
+    (report,) = compile_text(text, target, schedule="source").report["entries"]
+    assert report["allocation"]["spill_count"] > 0
+    assert report["memory"]["private_bytes"] > 0
+    assert report["target_resources"]["vector"]["final_count"] <= 256
     x = np.random.default_rng(2).integers(-(2**31), 2**31, (300, 32), dtype=np.int32)
     agree(text, target, [], [x, np.zeros(32, np.int32)], schedule="source")
 
@@ -71,8 +71,8 @@ def test_vector_registers_spill_to_scratch(target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_scalar_registers_spill_to_lanes(target: str) -> None:
     text = many_live_scalars(140)
-    report = compile_text(text, target, schedule="source").report["kernels"]["k"]
-    assert report["spills"] > 0
-    assert report["scratch_bytes"] == 0
+    (report,) = compile_text(text, target, schedule="source").report["entries"]
+    assert report["allocation"]["spill_count"] > 0
+    assert report["memory"]["private_bytes"] == 0
     values = [int(v) for v in np.random.default_rng(3).integers(-(2**31), 2**31, 140)]
     agree(text, target, [], [np.zeros(32, np.int32), *values], schedule="source")

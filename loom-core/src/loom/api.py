@@ -17,9 +17,11 @@ from loom.ir.records import record
 if TYPE_CHECKING:
     from loom.bytecode import BytecodeFile
     from loom.check.report import TestReport
+    from loom.config_values import ConfigValue
     from loom.link.member import Linkable
     from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
     from loom.specialize.select import Selection
+    from loom.transforms.loops_report import PolicyDetail
 
 BYTECODE_MAGIC: Final = b"LOOM"
 MAX_SOURCE_BYTES: Final = 1 << 28
@@ -132,31 +134,56 @@ def link(
     roots: Sequence[str] = (),
     target: TargetProfile | str | None = None,
     *,
+    root_libraries: Sequence[Linkable | str | Path] = (),
+    transitive_libraries: Sequence[Linkable | str | Path] = (),
     allow_unresolved: bool = False,
     keep_tests: bool = False,
     merge: bool = False,
+    config: Mapping[str, ConfigValue] | None = None,
 ) -> Module:
     """Link modules by roots over an explicit universe of libraries; see :mod:`loom.link.linker`.
 
-    Of a bytecode file only the bodies that the roots reach are decoded.
+    Of a bytecode file only the bodies that the roots reach are decoded. ``config`` binds configuration keys.
     """
     from loom.link.linker import LinkOptions
     from loom.link.linker import link as link_modules
 
     options = LinkOptions(
-        tuple(r.removeprefix("@") for r in roots), _as_target(target), allow_unresolved, keep_tests, merge
+        roots=tuple(r.removeprefix("@") for r in roots),
+        target=_as_target(target),
+        allow_unresolved=allow_unresolved,
+        keep_tests=keep_tests,
+        merge=merge,
+        config=config or {},
     )
-    result = link_modules([_as_linkable(m) for m in inputs], [_as_linkable(m) for m in libraries], options).module
+    result = link_modules(
+        [_as_linkable(m) for m in inputs],
+        [_as_linkable(m) for m in libraries],
+        options,
+        root_libraries=[_as_linkable(m) for m in root_libraries],
+        transitive_libraries=[_as_linkable(m) for m in transitive_libraries],
+    ).module
     verify(result)
     return result
 
 
+def configure(module: Module, values: Mapping[str, ConfigValue]) -> list[Diagnostic]:
+    """Bind configuration keys of a module in place; :func:`loom.config_values.read_config` reads values.
+
+    Returns warnings for keys given on a command line that the module does not have.
+    """
+    from loom.specialize.configuration import bind_values
+
+    return bind_values(module, values)
+
+
 @record
 class Specialized:
-    """A specialized module and the provider selections behind it."""
+    """A specialized module, the provider selections behind it, and what became of loop policies."""
 
     module: Module
     selections: tuple[Selection, ...]
+    loops: tuple[PolicyDetail, ...] = ()
 
 
 def specialize(module: Module, target: TargetProfile | str | None, roots: Sequence[str] = ()) -> Specialized:
@@ -165,17 +192,18 @@ def specialize(module: Module, target: TargetProfile | str | None, roots: Sequen
 
     result = run(module, _as_target(target), tuple(r.removeprefix("@") for r in roots))
     verify(result.module)
-    return Specialized(result.module, tuple(result.selections))
+    return Specialized(result.module, tuple(result.selections), tuple(result.loops))
 
 
 @record
 class Compilation:
-    """What compiling made: the artifacts and the specialized module they came from."""
+    """What compiling made: the artifacts, the specialized module they came from, and what was decided on the way."""
 
     result: EmitResult
     module: Module
     request: EmitRequest
     selections: tuple[Selection, ...] = ()
+    loops: tuple[PolicyDetail, ...] = ()
 
 
 def compile(
@@ -224,15 +252,15 @@ def compile(
     names = select_roots(module, roots, emitter.root_traits, format)
     if emitter.needs_target:
         specialized = specialize(module, profile, names)
-        work, selections = specialized.module, specialized.selections
+        work, selections, loops = specialized.module, specialized.selections, specialized.loops
     else:
         from loom.transforms.dce import eliminate_dead_symbols
 
-        work, selections = module.clone(), ()
+        work, selections, loops = module.clone(), (), ()
         eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names])
     symbols = work.symbols()
     request = EmitRequest(work, tuple(symbols[n] for n in names), profile, dict(options or {}))
-    return Compilation(emitter.emit(request), work, request, selections)
+    return Compilation(emitter.emit(request), work, request, selections, loops)
 
 
 def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], format: str) -> tuple[str, ...]:
@@ -320,15 +348,16 @@ def prepare_checks(
     inputs: Sequence[Linkable | str | Path],
     libraries: Sequence[Linkable | str | Path] = (),
     target: TargetProfile | str | None = None,
+    config: Mapping[str, ConfigValue] | None = None,
 ) -> Module:
-    """Link the check cases of the inputs and specialize what they call for a target."""
+    """Link the check cases of the inputs and specialize what they call for a target; ``config`` binds keys."""
     from loom.link.linker import LinkOptions
     from loom.link.linker import link as link_modules
     from loom.specialize.pipeline import specialize as run
 
     profile = _as_target(target)
     modules = [_as_linkable(m) for m in inputs]
-    options = LinkOptions((), None, keep_tests=True)
+    options = LinkOptions((), None, keep_tests=True, config=config or {})
     linked = link_modules(modules, [_as_linkable(m) for m in libraries], options).module
     verify(linked)
     # A case may require the target that its code is authored for, and is then skipped on any other.

@@ -18,10 +18,11 @@ from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.dialect import Target
-from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
+from loom_target_amdgpu.hsaco import compile_kernel, link
 from loom_target_amdgpu.inline_low import inline_calls
 from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
+from loom_target_amdgpu.report import entry
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
 
@@ -70,27 +71,10 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
     data = link(compiled, processor)
     from loom.text.printer import print_module
 
-    report = {"kernels": {k.image.name: _report(k) for k in compiled}}
+    report = {"entries": [entry(k.op.callee, c, processor) for k, c in zip(kernels, compiled, strict=True)]}
     return EmitResult(
         Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module)
     )
-
-
-def _report(kernel: CompiledKernel) -> dict[str, object]:
-    return {
-        "instructions": kernel.instruction_count,
-        "code_bytes": len(kernel.image.code),
-        "vgprs": kernel.vgprs,
-        "sgprs": kernel.sgprs,
-        "lds_bytes": kernel.lds_bytes,
-        "scratch_bytes": kernel.scratch_bytes,
-        "spills": kernel.spills,
-        "reloads": kernel.reloads,
-        "moves": kernel.moves,
-        "waits": kernel.waits,
-        "waves_per_simd": kernel.waves,
-        "scope_count": kernel.scopes,
-    }
 
 
 def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, TableSet]:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from loom.facts.analysis import FunctionFacts
-from loom.ir.core import Op
+from loom.ir.core import Op, symbol_name
 from loom.transforms.loops_report import PolicyDetail
 from loom.transforms.pipeline import pipeline
 from loom.transforms.unroll import unroll
@@ -35,7 +37,7 @@ def pipeline_loops(
     for loop in _innermost_first(function):
         if loop.pipeline_depth is not None:
             details += pipeline(loop, facts, symbols or {})
-    return details
+    return _of(function, details)
 
 
 def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[PolicyDetail]:
@@ -45,8 +47,12 @@ def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[Polic
     for loop in _innermost_first(function):
         if loop.unroll_policy is not None or loop.unroll_factor is not None:
             details.append(unroll(loop, facts))
-    return details
+    return _of(function, details)
 
 
 def _innermost_first(function: Op) -> list[Any]:
     return [op for op in function.walk() if op.name == "scf.for"][::-1]
+
+
+def _of(function: Op, details: list[PolicyDetail]) -> list[PolicyDetail]:
+    return [attrs.evolve(detail, function=symbol_name(function) or "") for detail in details]

@@ -16,12 +16,13 @@ class PolicyDetail:
     category: str
     loc: Location
     fields: Mapping[str, object]
+    function: str = ""
 
     def row(self) -> dict[str, object]:
         """The row for a report; ``loop`` is ``file:line:column`` of the loop that asked, empty without a source."""
         at = SourceLocation.of(self.loc)
         where = "" if at is None else f"{at.filename}:{at.start_line}:{at.start_column}"
-        return {"category": self.category, "loop": where, **self.fields}
+        return {"category": self.category, "function": self.function, "loop": where, **self.fields}
 
 
 def detail(category: str, loop: Op, **fields: object) -> PolicyDetail:
