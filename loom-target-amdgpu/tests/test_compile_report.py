@@ -1,0 +1,190 @@
+"""Compile reports of a kernel that reads ahead: what they say, and what the report command makes of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from loom.tools.compile import main as compile_main
+from loom.tools.compile_report import main
+
+SHARED = Path(os.environ.get("LOOM_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+LISTING = SHARED / "seeds" / "listings" / "vector-read-ahead.loom"
+
+ROWS = """\
+template.decl @sum(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32)
+
+template.def<@sum> @sum.any(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32) {
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %zero = scalar.constant 0.0 : f32
+  %total = scf.for %i = [%c0 to %n step %c1](%acc = %zero : f32) -> (f32) pipeline(%ahead) unroll(%group) schedule(recurrence) {
+    %row = vector.load %rows[%i, %lane, %c0] : view<64x32x4xf32> -> vector<4xf32>
+    %next = vector.reduce<addf> %row, %acc : vector<4xf32>, f32
+    scf.yield %next : f32
+  }
+  template.return %total : f32
+}
+
+kernel.def export("rows") @rows() {
+  %one = index.constant 1 : index
+  %lanes = index.constant 32 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
+} launch(%count: index, %input: buffer, %output: buffer) {
+  %n = index.assume %count [range(%count, 0, 64)] : index
+  %lane = kernel.workitem.id<x> : index
+  %start = index.constant 0 : offset
+  %rows = buffer.view %input[%start] : buffer -> view<64x32x4xf32>
+  %sums = buffer.view %output[%start] : buffer -> view<32xf32>
+  %ahead = index.constant DEPTH : index
+  %group = index.constant FACTOR : index
+  %sum = template.apply<@sum>(%rows, %n, %lane, %ahead, %group) : (view<64x32x4xf32>, index, index, index, index) -> (f32)
+  view.store %sum, %sums[%lane] : f32, view<32xf32>
+  kernel.return
+}
+"""
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Details of the program with depth one and four, and of depth four on another processor."""
+    monkeypatch.chdir(tmp_path)
+    for name, depth, target in (("serial", 1, "gfx1151"), ("ahead", 4, "gfx1151"), ("other", 4, "gfx1200")):
+        Path("rows.loom").write_text(ROWS.replace("DEPTH", str(depth)).replace("FACTOR", "2"))
+        compiled(Path("rows.loom"), name, "@rows", f"amdgpu:{target}")
+    return tmp_path
+
+
+def compiled(source: Path, name: str, root: str, target: str) -> None:
+    command = [str(source), f"--root={root}", f"--target={target}", "--format=amdgpu-hsaco", f"--output={name}.hsaco"]
+    report = ["--compile-report=details", f"--compile-report-output={name}.json"]
+    assert compile_main([*command, *report]) == 0
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*arguments, "--format=json"]) == 0
+    text = capsys.readouterr().out
+    found: dict[str, Any] = json.loads(text)
+    assert text == json.dumps(found, sort_keys=True, separators=(",", ":")) + "\n"
+    return found
+
+
+@pytest.mark.seed("A25")
+def test_details_have_policies_stages_and_costs(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = shown(capsys, "show", "ahead.json")
+    assert (view["kind"], view["container_kind"]) == ("loom.compile_report.show", "report")
+    (entry,) = view["entries"]
+    assert entry["identity"]["target_export_symbol"] == "rows"
+    facts, analysis = entry["artifact_facts"], entry["compiler_analysis"]
+    assert facts["emission_code_byte_count"] > facts["emission_instruction_count"] > 0
+    resources = facts["target_resources"]
+    assert resources["vector"]["final_count"] > 0
+    assert resources["scalar"]["final_count"] > 0
+    assert (resources["subgroup_size"], resources["occupancy_percent"]) == (32, 100)
+    assert analysis["allocation_spill_count"] == 0
+    assert analysis["wait_plan_action_count"] > 0
+    rows = analysis["loop_policies"]
+    by_category: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_category.setdefault(row["category"], []).append(row)
+    (loop,) = by_category["scf-pipeline"]
+    assert (loop["outcome"], loop["depth"], loop["queue_records"]) == ("pipelined", 4, 3)
+    stages = {row["op"]: (row["stage"], row["iteration_lookahead"]) for row in by_category["scf-pipeline-stage"]}
+    assert stages == {"vector.load": ("producer", 3), "vector.reduce": ("consumer", 0)}
+    assert {row["unroll_factor"] for row in by_category["scf-unroll"]} == {2}
+    (selection,) = analysis["template_selection"]
+    assert (selection["selected_provider"], selection["outcome"]) == ("sum.any", "selected")
+    summary = json.loads(Path("ahead.json").read_text())
+    assert summary["loop_policies"]["count"] == len(rows)
+
+
+def test_a_summary_leaves_single_decisions_out(tmp_path: Path) -> None:
+    source, report = tmp_path / "rows.loom", tmp_path / "report.json"
+    source.write_text(ROWS.replace("DEPTH", "4").replace("FACTOR", "2"))
+    command = [str(source), "--target=amdgpu:gfx1151", f"--output={tmp_path / 'k.hsaco'}"]
+    assert compile_main([*command, "--compile-report=summary", f"--compile-report-output={report}"]) == 0
+    found = json.loads(report.read_text())
+    assert "loop_policies" not in found
+    assert found["entries"]["rows"][0]["function"] == "rows"
+
+
+def test_differences_are_by_figure(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    view = shown(capsys, "diff", "serial.json", "ahead.json")
+    assert (view["changed_entry_count"], view["unchanged_entry_count"]) == (1, 0)
+    (entry,) = view["entries"]
+    by_name = {row["name"]: row for row in entry["metrics"]}
+    growth = by_name["emission_instruction_count"]
+    assert growth["delta"] == growth["candidate"] - growth["baseline"] > 0
+    assert shown(capsys, "diff", "ahead.json", "ahead.json")["changed_entry_count"] == 0
+    assert main(["diff", "ahead.json", "other.json"]) == 2
+    assert "differ in target_key; --force" in capsys.readouterr().err
+    assert shown(capsys, "diff", "ahead.json", "other.json", "--force")["identity_mismatches"] == ["target_key"]
+    view = shown(capsys, "diff", "ahead.json", "other.json", "--comparison=target")
+    assert view["targets"] == ["gfx1151", "gfx1200"]
+
+
+def test_suggestions_follow_from_evidence(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown(capsys, "suggest", "serial.json")["findings"] == []
+    found = {row["id"]: row for row in shown(capsys, "suggest", "ahead.json")["findings"]}
+    assert found["scf.compare_pipeline_depth"]["alternatives"] == [1, 3, 5]
+    assert found["scf.compare_pipeline_depth"]["loop"] == "rows.loom:7:12"
+    assert "amdgpu.spill_traffic" not in found
+
+
+def test_lines_of_an_envelope_are_reports_too(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        json.dumps({"type": "compile_report", "compile_report": json.loads(Path(f"{name}.json").read_text())})
+        for name in ("serial", "ahead")
+    ]
+    Path("runs.jsonl").write_text("\n".join(lines) + "\n")
+    assert main(["show", "runs.jsonl"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("container_kind: json-lines") == 2
+    assert "outcome: pipelined" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "a line is no compile report"),
+        ("{", "not JSON"),
+        ("[]", "not a compile report"),
+        ('{"kind": "loom.test"}', "not a compile report"),
+        ('{"kind": "loom.compile_report", "schema_version": 7}', "version 7"),
+        ('{"kind": "loom.compile_report", "schema_version": 0}', "no entries"),
+        ('{"type": "compile_report"}', "not a compile report"),
+        ('{"type": "run"}\n{"type": "run"}', "a line is no compile report"),
+    ],
+)
+def test_what_is_no_report_is_an_error(
+    tmp_path: Path, text: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(text)
+    if not text:
+        path.write_text("{}\n{}\n")
+    assert main(["show", str(path)]) == 2
+    assert words in capsys.readouterr().err
+    assert main(["show", str(tmp_path / "nowhere.json")]) == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+@pytest.mark.seed("A24", "A25")
+@pytest.mark.skipif(not LISTING.is_file(), reason="the folder with the guide's listings is not here")
+def test_the_published_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The guide's row sum compiles for gfx1151 with a detailed report that both commands read."""
+    monkeypatch.chdir(tmp_path)
+    compiled(LISTING, "vector-rows", "@sum_vector_rows", "amdgpu:gfx1151")
+    assert main(["show", "vector-rows.json"]) == 0
+    text = capsys.readouterr().out
+    for line in ("depth: 4", "queue_records: 3", "unroll_factor: 6", "outcome: pipelined", "stage: producer"):
+        assert line in text
+    assert main(["suggest", "vector-rows.json"]) == 0
+    assert "scf.compare_pipeline_depth" in capsys.readouterr().out
