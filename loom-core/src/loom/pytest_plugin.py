@@ -1,16 +1,18 @@
-"""pytest plugin: every sample of every ``check.case`` is a test.
+"""pytest plugin: every sample of every ``check.case``, every ``check.scenario``, and every golden case is a test.
 
     pytest examples/ --loom-device=reference
     pytest examples/saxpy.loom --loom-device=sim --loom-target=amdgpu:gfx1200 -k "count=127"
+    pytest loom-core/tests/golden/canonical.loom-test
 
-A test is called ``saxpy.loom::axpy_tails[count=127]``: the file, the case, the values of the sample's parameters.
-Without ``--loom-device`` the plugin collects nothing, so installing Loom changes no other project's runs.
+A test is called ``saxpy.loom::axpy_tails[count=127]``: the file, the case, the values of the sample's parameters. A
+scenario is one test, with all its trials. Cases of ``.loom-test`` files need no device and are always collected.
+Without ``--loom-device`` no ``.loom`` file is collected, so installing Loom changes no other project's runs.
 
 A file is linked, specialized and planned once, when it is collected, and its device is open while its tests run. What a
 file declares but does not define is searched in the files given with ``--loom-library``; without that option, in the
 other ``.loom`` files of its directory. Files without cases are only read.
 
-Loom itself is imported when the option is given: this module is loaded into every pytest run.
+Loom itself is imported when there is something for it to do: this module is loaded into every pytest run.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from loom.check.expand import Sample
     from loom.check.invoke import Execution
     from loom.check.plan import CasePlan, CheckPlan
-    from loom.check.report import PlanningIssue, SampleResult
+    from loom.check.plan_scenario import ScenarioPlan
+    from loom.check.report import PlanningIssue, SampleResult, TestReport, TrialResult
     from loom.ir.core import Module
     from loom.plugins.records import Device, TargetProfile
 
@@ -41,7 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--loom-device", metavar="NAME", help="collect the check cases of .loom files and run them on this device"
     )
     group.addoption(
-        "--loom-target", metavar="FAMILY:SELECTOR", help="target to compile for (default: the device's own)"
+        "--loom-target",
+        metavar="FAMILY:SELECTOR",
+        help="target to compile for (default: the device's own), also of golden cases that name none",
     )
     group.addoption(
         "--loom-library",
@@ -64,22 +69,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the device, so that an unknown one ends the run before anything is collected."""
-    name = config.getoption("loom_device")
-    if name is None:
-        if config.getoption("loom_target") or config.getoption("loom_library"):
-            raise pytest.UsageError("--loom-target and --loom-library need --loom-device")
-        return
+    name, target = config.getoption("loom_device"), config.getoption("loom_target")
+    if name is None and config.getoption("loom_library"):
+        raise pytest.UsageError("--loom-library needs --loom-device")
     if (cap := config.getoption("loom_max_samples_per_case")) is not None and cap < 1:
         raise pytest.UsageError(f"--loom-max-samples-per-case: {cap} is not a number of samples above 0")
     for path in config.getoption("loom_library"):
         if not Path(path).is_file():
             raise pytest.UsageError(f"--loom-library: no file {path}")
+    if name is None and target is None:
+        return
     from loom.check.session import select_device
     from loom.ir.diagnostics import LoomError
-    from loom.plugins.manager import PluginError
+    from loom.plugins.manager import PluginError, find_target
 
     try:
-        config.stash[_DEVICE] = select_device(name, config.getoption("loom_target"))
+        if name is None:
+            find_target(target)
+        else:
+            config.stash[_DEVICE] = select_device(name, target)
     except LoomError as error:
         raise pytest.UsageError(_text(error)) from error
     except PluginError as error:
@@ -96,7 +104,11 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A `LoomFile` for a ``.loom`` file, if a device is given."""
+    """A `LoomFile` for a ``.loom`` file, if a device is given; a collector of its cases for a ``.loom-test`` file."""
+    if file_path.suffix == ".loom-test":
+        from loom.golden.pytest_items import GoldenFileCollector
+
+        return GoldenFileCollector.from_parent(parent, path=file_path)
     if file_path.suffix != ".loom" or _DEVICE not in parent.config.stash:
         return None
     return LoomFile.from_parent(parent, path=file_path)
@@ -139,7 +151,7 @@ class LoomFile(pytest.File):
         from loom.plugins.manager import load_plugins
 
         module = api.load(self.path)
-        if not any(op.name in ("check.case", "check.benchmark") for op in module.ops):
+        if not any(op.name in ("check.case", "check.scenario", "check.benchmark") for op in module.ops):
             return None
         libraries = self.config.getoption("loom_library") or _neighbours(self.path, module)
         _, target = self.config.stash[_DEVICE]
@@ -161,6 +173,11 @@ class LoomFile(pytest.File):
             for sample in case.samples():
                 # No parameter has a value twice, so names differ.
                 yield SampleItem.from_parent(self, name=_test_name(case, sample), plan=plan, case=case, sample=sample)
+        for scenario in plan.scenarios:
+            if scenario.issues:
+                yield PlanningItem.from_parent(self, name=scenario.name, issues=scenario.issues)
+            else:
+                yield ScenarioItem.from_parent(self, name=scenario.name, plan=plan, scenario=scenario)
         for number, issue in enumerate(plan.benchmark_issues):
             yield PlanningItem.from_parent(self, name=f"{issue.case}.benchmark{number}", issues=(issue,))
 
@@ -177,7 +194,7 @@ class LoomFile(pytest.File):
             self._resources.callback(self._execution.close)
         return self._execution
 
-    def reason_to_skip(self, case: CasePlan, execution: Execution) -> str | None:
+    def reason_to_skip(self, case: CasePlan | ScenarioPlan, execution: Execution) -> str | None:
         """Why a case does not run on the device, asked once per case."""
         from loom.check.gate import reason_to_skip
 
@@ -205,22 +222,35 @@ class LoomFile(pytest.File):
             self._failed_cases.add(case.name)
         return result
 
+    def run_scenario(self, plan: CheckPlan, scenario: ScenarioPlan) -> list[TrialResult]:
+        """Run the trials of a scenario."""
+        from loom.check.run_scenario import run_trials
+
+        output = self.config.getoption("loom_file_output_dir")
+        return list(run_trials(scenario, self.execution(plan), Path(output) if output is not None else None))
+
     def teardown(self) -> None:
         """Close the device."""
         self._execution = None
         self._resources.close()
 
 
-class SampleItem(pytest.Item):
-    """One sample of a case."""
+class DeviceItem(pytest.Item):
+    """What runs on the device: a sample of a case, or a scenario."""
 
     parent: LoomFile
 
-    def __init__(self, *, plan: CheckPlan, case: CasePlan, sample: Sample, **fields: Any) -> None:
+    def __init__(self, *, plan: CheckPlan, **fields: Any) -> None:
         super().__init__(**fields)
         self._plan = plan
-        self._case = case
-        self._sample = sample
+
+    def record(self) -> CasePlan | ScenarioPlan:
+        """The case or scenario."""
+        raise NotImplementedError
+
+    def report(self) -> TestReport:
+        """Run it and report on it."""
+        raise NotImplementedError
 
     def setup(self) -> None:
         """Open the device if this is the first test; skip when the case does not suit it."""
@@ -230,29 +260,61 @@ class SampleItem(pytest.Item):
             execution = self.parent.execution(self._plan)
         except LoomError as error:
             pytest.fail(_text(error), pytrace=False)
-        reason = self.parent.reason_to_skip(self._case, execution)
+        reason = self.parent.reason_to_skip(self.record(), execution)
         if reason is not None:
             pytest.skip(reason)
 
     def runtest(self) -> None:
-        """Run the sample."""
-        from loom.check.report import TestReport
+        """Run it."""
         from loom.check.report_text import failure_lines
 
-        result = self.parent.run(self._plan, self._case, self._sample)
-        if not result.passed:
-            report = TestReport.collect(case_count=1, samples=[result])
+        report = self.report()
+        if report.failed:
             raise SampleFailed("\n".join(line.text for line in failure_lines(report)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The runner's own text for a sample that did not pass."""
+        """The runner's own text for what did not pass."""
         if isinstance(excinfo.value, SampleFailed):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """The file, the line of the case counted from 0, and the name."""
-        return self.path, _line(self._case), self.name
+        return self.path, _line(self.record()), self.name
+
+
+class SampleItem(DeviceItem):
+    """One sample of a case."""
+
+    def __init__(self, *, case: CasePlan, sample: Sample, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._case = case
+        self._sample = sample
+
+    def record(self) -> CasePlan:
+        return self._case
+
+    def report(self) -> TestReport:
+        from loom.check.report import TestReport
+
+        return TestReport.collect(case_count=1, samples=[self.parent.run(self._plan, self._case, self._sample)])
+
+
+class ScenarioItem(DeviceItem):
+    """A scenario with all its trials."""
+
+    def __init__(self, *, scenario: ScenarioPlan, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._scenario = scenario
+
+    def record(self) -> ScenarioPlan:
+        return self._scenario
+
+    def report(self) -> TestReport:
+        from loom.check.report import TestReport
+
+        trials = self.parent.run_scenario(self._plan, self._scenario)
+        return TestReport.collect(case_count=0, scenario_count=1, trials=trials)
 
 
 class PlanningItem(pytest.Item):
@@ -296,7 +358,7 @@ def _value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _line(case: CasePlan) -> int | None:
+def _line(case: CasePlan | ScenarioPlan) -> int | None:
     from loom.ir.diagnostics import SourceLocation
 
     place = SourceLocation.of(case.op.loc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loom.golden.annotations import match, read_annotation
+from loom.golden.annotations import Input, match, read_annotation
 from loom.golden.model import GoldenError, GoldenFile
 from loom.golden.parse import parse_golden
 from loom.golden.run_form import read_run
@@ -172,22 +172,25 @@ def test_everything_an_annotation_says_must_hold(text: str, fits: bool) -> None:
     """The first line of the input is line 3 of the file here."""
     annotation = read_annotation(text, 1, (0, 0))
     assert annotation is not None
-    matched, left = match([annotation], [diagnostic("TYPE/001", 3, a=1, flag=True)], 3)
+    matched, left = match([annotation], [diagnostic("TYPE/001", 3, a=1, flag=True)], Input("x", 3))
     assert (matched[0] is not None, len(left)) == ((True, 0) if fits else (False, 1))
 
 
 def test_each_annotation_consumes_the_first_diagnostic_that_fits() -> None:
     first, second = diagnostic("TYPE/001", 1), diagnostic("TYPE/002", 1)
     both = [read_annotation("// ERROR: TYPE/001", 1, (0, 0)), read_annotation("// ERROR: TYPE", 1, (0, 0))]
-    assert match([a for a in both if a], [first, second], 1) == ([first, second], [])
-    assert match([a for a in reversed(both) if a], [first, second], 1) == ([first, None], [second])
+    assert match([a for a in both if a], [first, second], Input("x", 1)) == ([first, second], [])
+    assert match([a for a in reversed(both) if a], [first, second], Input("x", 1)) == ([first, None], [second])
 
 
 def test_a_diagnostic_without_a_place_is_about_any_line() -> None:
     annotation = read_annotation("  // ERROR@-2: BYTECODE/001", 9, (0, 0))
     assert annotation is not None
     assert annotation.target_line == 7
-    assert match([annotation], [diagnostic("BYTECODE/001", None)], 1)[1] == []
+    assert match([annotation], [diagnostic("BYTECODE/001", None)], Input("x", 1))[1] == []
+    assert match([annotation], [diagnostic("BYTECODE/001", 1)], Input("x", 1))[1] != []
+    # In another source, such as a library, there is no line of this file either.
+    assert match([annotation], [diagnostic("BYTECODE/001", 1)], Input("y", 1))[1] == []
 
 
 @pytest.mark.parametrize("text", ["// ERRORS: x", "// an ERROR: x", "x // ERROR: PARSE/001", "// NOTE: x", "// ERROR"])

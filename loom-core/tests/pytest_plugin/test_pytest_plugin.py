@@ -55,7 +55,9 @@ def write(pytester: pytest.Pytester, **files: str) -> None:
 def test_without_a_device_other_tests_run_untouched(alone: pytest.Pytester) -> None:
     """No .loom file is collected, however broken, and Loom is not even imported."""
     write(alone, checks=CHECKS, broken="not a module")
-    alone.makepyfile("import sys\n\ndef test_it():\n    assert not any(m.startswith('loom.check') for m in sys.modules)\n")
+    alone.makepyfile(
+        "import sys\n\ndef test_it():\n    assert not any(m.startswith('loom.check') for m in sys.modules)\n"
+    )
     result = run(alone)
     result.assert_outcomes(passed=1)
     assert ".loom" not in result.stdout.str()
@@ -127,7 +129,9 @@ def test_what_a_file_declares_is_found_beside_it_or_in_given_libraries(alone: py
     missing = run(alone, "--loom-device=reference", "checks.loom")
     missing.assert_outcomes(errors=1)
     missing.stdout.fnmatch_lines(["*checks.loom:1:1: error: *nothing defines '@double'*"])
-    run(alone, "--loom-device=reference", "--loom-library=elsewhere/double.loom", "checks.loom").assert_outcomes(passed=1)
+    run(alone, "--loom-device=reference", "--loom-library=elsewhere/double.loom", "checks.loom").assert_outcomes(
+        passed=1
+    )
 
 
 def test_faults_have_their_places(alone: pytest.Pytester) -> None:
@@ -156,7 +160,8 @@ def test_faults_have_their_places(alone: pytest.Pytester) -> None:
     [
         (("--loom-device=refrence",), "*no device named 'refrence'*"),
         (("--loom-device=reference", "--loom-target=toaster:2"), "*no target named 'toaster:2'*"),
-        (("--loom-target=toaster:2",), "*need --loom-device*"),
+        (("--loom-target=toaster:2",), "*no target named 'toaster:2'*"),
+        (("--loom-library=x.loom",), "*--loom-library needs --loom-device*"),
         (("--loom-device=reference", "--loom-library=nowhere.loom"), "*no file nowhere.loom*"),
     ],
 )
@@ -166,6 +171,103 @@ def test_options_that_cannot_be_used_end_the_run(
     result = run(alone, *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
+
+
+SCENARIOS = """\
+check.scenario @halves {
+  check.trial[3](%t: index, %entropy: check.entropy) {
+    %one = check.literal value(1) : index
+    check.expect.equal actual(%t) expected(%one) : index
+  }
+  check.return
+}
+
+check.scenario @fine {
+  check.trial[3](%t: index, %entropy: check.entropy) {
+    check.expect.equal actual(%t) expected(%t) : index
+  }
+  check.return
+}
+
+check.scenario @wide {
+  check.requires<loom.target> {subgroup_size = 64}
+  check.return
+}
+
+check.scenario @unplanned {
+  check.trial[1](%t: index, %entropy: check.entropy) {
+    %x = check.param.choice values([1]) : index
+  }
+  check.return
+}
+"""
+
+
+def test_a_scenario_is_one_test(alone: pytest.Pytester) -> None:
+    """With all its trials."""
+    write(alone, trials=SCENARIOS)
+    result = run(alone, "--loom-device=reference")
+    result.assert_outcomes(passed=1, failed=2, skipped=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "trials.loom::halves FAILED*",
+            "trials.loom::fine PASSED*",
+            "trials.loom::wide SKIPPED*",
+            "trials.loom::unplanned FAILED*",
+            "@halves trial 0 (configuration 0, index 0, entropy */*)",
+            "@halves trial 2 (*",
+            "*stands in a case, not in a trial",
+        ]
+    )
+    assert "@halves trial 1" not in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+GOLDEN = """\
+// RUN: pass canonicalize
+// ==== adding zero
+func.def @f(%x: i32) -> (i32) {
+  %zero = scalar.constant 0 : i32
+  %r = scalar.addi %x, %zero : i32
+  func.return %r : i32
+}
+// ----
+func.def @f(%x: i32) -> (i32) {
+  func.return RESULT : i32
+}
+// ==== twice
+// RUN: roundtrip
+func.def @f() {
+  func.return
+}
+// ==== twice
+// REQUIRES: no-such-thing
+func.def @f() {
+}
+"""
+
+
+def test_golden_cases_are_tests_without_a_device(alone: pytest.Pytester) -> None:
+    """Named by their titles; a failure reads as in loom-test."""
+    (alone.path / "right.loom-test").write_text(GOLDEN.replace("RESULT", "%x"))
+    (alone.path / "wrong.loom-test").write_text(GOLDEN.replace("RESULT", "%y"))
+    (alone.path / "broken.loom-test").write_text("// RUN: nonsense\nx\n")
+    result = run(alone, "--continue-on-collection-errors", "-rs")
+    result.assert_outcomes(passed=3, failed=1, skipped=2, errors=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "right.loom-test::adding zero PASSED*",
+            "right.loom-test::twice#1 PASSED*",
+            "wrong.loom-test::adding zero FAILED*",
+            "*wrong.loom-test:2: the output is not as expected",
+            "  -   func.return %y : i32",
+            "  +   func.return %x : i32",
+            "broken.loom-test:1: there is no mode 'nonsense'*",
+            "SKIPPED*requires no-such-thing",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+    run(alone, "right.loom-test::adding zero").assert_outcomes(passed=1)
 
 
 def test_the_package_announces_the_plugin() -> None:

@@ -56,28 +56,6 @@ def test_statement_faults(statement: str, code: str, column: int) -> None:
     assert position[2] == column
 
 
-def test_recovery_reports_independent_faults_and_does_not_cascade() -> None:
-    text = """\
-func.def @f(%a: i32) -> (i32) {
-  %x = scalar.addi %a, %gone : i32
-  %y = scalar.addi %x, %a : i32
-  %z = scalar.whatever %y : i32
-  func.return %z : i32
-}
-
-func.def @g(%a: i32) -> (i32) {
-  %q = scalar.addi %a, %a : i31
-  func.return %q : i32
-}
-"""
-    found = errors(text)
-    assert [(d.code, (d.position() or ("", 0, 0))[1]) for d in found] == [
-        ("PARSE/001", 2),
-        ("PARSE/006", 4),
-        ("PARSE/007", 9),
-    ]
-
-
 def test_a_failed_op_with_a_region_is_skipped_whole() -> None:
     text = """\
 func.def @f(%a: i32) {

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from attrs import frozen
+
 from loom.golden.model import Annotation, GoldenError, Range
 from loom.ir.diagnostics import Diagnostic
 
@@ -108,18 +110,25 @@ def value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def line_of(diagnostic: Diagnostic, first_line: int) -> int | None:
-    """The line of the file that a diagnostic of a case's input is about."""
-    place = diagnostic.position()
-    return None if place is None else place[1] + first_line - 1
+@frozen
+class Input:
+    """The input of a case as a source: what it is called in diagnostics, and where it begins in the file."""
+
+    name: str
+    first_line: int
+
+    def line_of(self, diagnostic: Diagnostic) -> int | None:
+        """The line of the file that a diagnostic is about; ``None`` when it is about another source or no place."""
+        place = diagnostic.position()
+        return place[1] + self.first_line - 1 if place is not None and place[0] == self.name else None
 
 
-def fits(annotation: Annotation, diagnostic: Diagnostic, first_line: int) -> bool:
-    """Whether a diagnostic has everything an annotation says. One without a place is about any line."""
+def fits(annotation: Annotation, diagnostic: Diagnostic, source: Input) -> bool:
+    """Whether a diagnostic has everything an annotation says. One without a line in the file is about any line."""
     domain, _, code = diagnostic.code.partition("/")
     return (
         annotation.severity == diagnostic.severity
-        and line_of(diagnostic, first_line) in (None, annotation.target_line)
+        and source.line_of(diagnostic) in (None, annotation.target_line)
         and annotation.domain in (None, domain)
         and annotation.code in (None, code)
         and all(
@@ -131,13 +140,13 @@ def fits(annotation: Annotation, diagnostic: Diagnostic, first_line: int) -> boo
 
 
 def match(
-    annotations: Sequence[Annotation], diagnostics: Sequence[Diagnostic], first_line: int
+    annotations: Sequence[Annotation], diagnostics: Sequence[Diagnostic], source: Input
 ) -> tuple[list[Diagnostic | None], list[Diagnostic]]:
     """What each annotation consumes, and the diagnostics that are left: each takes the first that fits."""
     left = list(diagnostics)
     matched: list[Diagnostic | None] = []
     for annotation in annotations:
-        position = next((i for i, found in enumerate(left) if fits(annotation, found, first_line)), None)
+        position = next((i for i, found in enumerate(left) if fits(annotation, found, source)), None)
         matched.append(left.pop(position) if position is not None else None)
     return matched, left
 

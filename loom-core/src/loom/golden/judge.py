@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from loom.golden.annotations import line_of, match
+from loom.golden.annotations import Input, match
 from loom.golden.execute import CANONICAL_INPUT, Setting, execute, is_met
 from loom.golden.model import Case, GoldenError
 from loom.ir.diagnostics import Diagnostic, LoomError
@@ -63,7 +63,7 @@ def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
         diagnostics = error.diagnostics
     except GoldenError as error:
         return _final(CaseResult(case, FAILED, FAILED, f"{path}:{error.line or case.line}: {error}"))
-    matched, left = match(case.annotations, diagnostics, case.first_line)
+    matched, left = match(case.annotations, diagnostics, Input(path, case.first_line))
     faults = [
         f"{path}:{annotation.line}: nothing matches '{annotation.text}'"
         for annotation, found in zip(case.annotations, matched, strict=True)
@@ -93,9 +93,11 @@ def _final(result: CaseResult) -> CaseResult:
 
 
 def _located(diagnostic: Diagnostic, case: Case, path: str) -> str:
-    line = line_of(diagnostic, case.first_line)
+    line = Input(path, case.first_line).line_of(diagnostic)
     place = diagnostic.position()
-    where = f"{path}:{line}:{place[2]}" if place is not None else path
+    where = path
+    if place is not None:
+        where = f"{path}:{line}:{place[2]}" if line is not None else ":".join(map(str, place))
     return f"{where}: {diagnostic.severity}: [{diagnostic.code}] {diagnostic.message}"
 
 

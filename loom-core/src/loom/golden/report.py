@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
-from loom.golden.annotations import line_of
+from loom.golden.annotations import Input
 from loom.golden.judge import FAILED, PASSED, SKIPPED, CaseResult
 from loom.golden.model import GoldenFile, Range, RunForm
 from loom.golden.update import Edit, annotation_edits, output_edit
@@ -72,6 +72,7 @@ def _case(file: GoldenFile, result: CaseResult) -> dict[str, Any]:
     bytes_at = _Bytes(file.text)
     xfail, run, requires = case.xfail, case.run_directive, case.requires_directive
     edit = output_edit(file, result)
+    source = Input(file.path, case.first_line)
     return {
         "index": case.index,
         "title": case.title,
@@ -101,7 +102,7 @@ def _case(file: GoldenFile, result: CaseResult) -> dict[str, Any]:
         "has_expected_section": case.expected is not None,
         "expected_separator_range": bytes_at(case.expected_separator_range),
         "diagnostics": [
-            {**diagnostic.to_json(), "line": line_of(diagnostic, case.first_line)} for diagnostic in result.diagnostics
+            {**diagnostic.to_json(), "line": source.line_of(diagnostic)} for diagnostic in result.diagnostics
         ],
     }
 

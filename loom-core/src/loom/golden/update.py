@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import frozen
 
-from loom.golden.annotations import annotation_text, line_of
+from loom.golden.annotations import Input, annotation_text
 from loom.golden.judge import FAILED, CaseResult, expected_text
 from loom.golden.model import GoldenFile, Range
 from loom.golden.parse import EXPECTED_SEPARATOR
@@ -61,10 +61,11 @@ def annotation_edits(file: GoldenFile, result: CaseResult) -> list[Edit]:
     ]
     dropped = {edit.range for edit in edits}
     starts = _line_starts(file.text)
+    source = Input(file.path, case.first_line)
     by_line: dict[int, list[str]] = {}
     occupied = {a.line: a for a in case.annotations}
     for diagnostic in result.left:
-        line = line_of(diagnostic, case.first_line)
+        line = source.line_of(diagnostic)
         # One without a place is noted above the input.
         by_line.setdefault(line or case.first_line, []).append(
             annotation_text(diagnostic, 0 if line is not None else None)
