@@ -125,7 +125,7 @@ def test_ends_of_bodies_are_implicit() -> None:
 
 def test_targets_of_strands_are_kept() -> None:
     text = """\
-target.generic<test> @cores {}
+target.generic<test> @cores
 
 pipeline.def target(@cores) @p() run() {
   pipeline.strand target(@cores) workers([0], [1], [1]) {

@@ -4,7 +4,7 @@
 return, a yield or a branch takes it over. A view that was lent with an obligation is used only while that is owned.
 
 The state of an obligation is that it is owned or gone; a body is followed in order, each region from the state at
-its op, blocks of a graph from the state that their first visited predecessor leaves.
+its op, blocks of a graph from the state on which their predecessors agree.
 """
 
 from __future__ import annotations
@@ -70,10 +70,9 @@ class _Checker:
 
     def _graph(self, region: Region, entry: States, outer: States) -> States:
         at: dict[Block, States] = {region.entry: entry}
-        pending = [region.entry]
         leaving: States = dict(outer)
-        while pending:
-            block = pending.pop()
+        # Each block behind all that lead to it, but for the way back of a loop, which has to change nothing.
+        for block in _in_order(region):
             end = self._block(block, dict(at[block]))
             assert block.last is not None
             if not block.last.successors:
@@ -85,7 +84,6 @@ class _Checker:
                     self._join(block.last, at[successor], carried)
                 else:
                     at[successor] = carried
-                    pending.append(successor)
         return leaving
 
     def _block(self, block: Block, states: States) -> States:
@@ -248,6 +246,24 @@ class _Checker:
             lender = next(iter(obligations), None)
         if lender is not None:
             self._lenders.update((result, lender) for result in op.results if is_view(result.type))
+
+
+def _in_order(region: Region) -> list[Block]:
+    """The reachable blocks in reverse postorder."""
+    order: list[Block] = []
+    seen = {region.entry}
+    stack = [(region.entry, iter(region.entry.last.successors if region.entry.last is not None else []))]
+    while stack:
+        block, successors = stack[-1]
+        for successor in successors:
+            if successor not in seen:
+                seen.add(successor)
+                stack.append((successor, iter(successor.last.successors if successor.last is not None else [])))
+                break
+        else:
+            order.append(block)
+            stack.pop()
+    return order[::-1]
 
 
 def _belongs(value: Value, region: Region | None) -> bool:
