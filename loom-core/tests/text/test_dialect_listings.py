@@ -123,7 +123,28 @@ low.func.def target<test.low.core> @structured(%n: reg<test.scalar>, %c: reg<tes
 }
 """
 
-LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS, "low": LOW, "sanitizer": SANITIZERS}
+TARGETS = """\
+aie2p.target<array> @tiles
+
+aie2p.target<core> @tile
+
+target.decl @board
+
+target.generic<reference> @host {abi = object_function, artifact_format = elf, codegen_format = low_native, contract_feature_bits = 0, contract_set_key = "acme.core", export_symbol = "main", index_bitwidth = 64, linkage = dso_local, max_flat_workgroup_size = 512, memory_space_global = 1}
+
+vm.target<core> @machine {artifact_format = vm_binary, codegen_format = vm}
+
+wasm.target<simd128> @page {default_pointer_bitwidth = 32}
+
+func.def target(@page) @lanes() -> (index) {
+  %n = target.subgroup.size : index
+  func.return %n : index
+}
+
+func.decl device target(@tile) @elsewhere(%x: i32) -> (i32)
+"""
+
+LISTINGS = {"encoding": ENCODINGS, "func.location": LOCATIONS, "global": GLOBALS, "low": LOW, "sanitizer": SANITIZERS, "target": TARGETS}
 
 
 @pytest.mark.parametrize("text", LISTINGS.values(), ids=LISTINGS)

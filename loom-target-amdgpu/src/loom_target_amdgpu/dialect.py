@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from loom.dialects.target.ops import RECORD_FORMAT, RECORD_TRAITS, TargetRecord
+from loom.dialects.target.verify import check_overrides
 from loom.ir.diagnostics import Diagnostic, did_you_mean
 from loom.spec import kinds as k
 from loom.spec import model as s
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.profiles import Processor
+
+_REVISIONS: Final = ("a0", "b0")
 
 
 def _record(op: Target) -> list[Diagnostic]:
@@ -21,7 +29,27 @@ def _record(op: Target) -> list[Diagnostic]:
     if not found.contract:
         message = f"the processor '{op.profile}' has no instruction set to compile for"
         return [Diagnostic("AMDGPU/004", message, op.loc, {"processor": op.profile})]
-    override = (op.overrides or {}).get("processor")
+    return check_overrides(op, own=("processor", "gfx1250_revision")) + _processor(op, found)
+
+
+def _processor(op: Target, found: Processor) -> list[Diagnostic]:
+    """Another processor of the same contract, or a revision of one."""
+    from loom_target_amdgpu.profiles import processors
+
+    overrides = op.overrides or {}
+    revision = overrides.get("gfx1250_revision")
+    if revision is not None and str(revision) not in _REVISIONS:
+        expected = " or ".join(_REVISIONS)
+        return [
+            Diagnostic(
+                "STRUCTURE/014",
+                f"'gfx1250_revision' is {revision}, but must be {expected}",
+                op.loc,
+                {"attr_name": "gfx1250_revision", "actual_value": revision, "expected_constraint": expected},
+            )
+        ]
+    known = processors()
+    override = overrides.get("processor")
     if override is None:
         return []
     other = known.get(str(override))

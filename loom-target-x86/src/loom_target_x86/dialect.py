@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from loom.dialects.target import verify as v
 from loom.dialects.target.ops import RECORD_FORMAT, RECORD_TRAITS, TargetRecord
 from loom.spec import kinds as k
 from loom.spec import model as s
@@ -16,7 +17,7 @@ PROFILES: Final = k.enum(
 )
 
 
-@s.op("x86.target", RECORD_FORMAT, traits=RECORD_TRAITS, symbol="symbol")
+@s.op("x86.target", RECORD_FORMAT, traits=RECORD_TRAITS, symbol="symbol", verify=v.record)
 class Target(TargetRecord):
     """A record of an x86 profile."""
 

@@ -181,17 +181,27 @@ def find_target(name: str) -> TargetProfile:
     found = targets.get(name)
     if found is None:
         family = name.partition(":")[0]
-        hint = did_you_mean(name, targets) or missing_dialect_hint(family)
+        installed = any(known.startswith(f"{family}:") for known in targets)
+        # A profile of one family is no better than nothing for another that only spells alike.
+        alike = targets if installed or not _is_family(family) else ()
+        hint = missing_dialect_hint(family) or did_you_mean(name, alike)
         if hint is None and targets:
             hint = f"installed targets: {', '.join(sorted(targets))}"
         raise fail(
             "TARGET/044",
-            f"no target named '{name}'",
+            f"no target named '{name}'" + (" is installed" if _is_family(family) and not installed else ""),
             hint=hint or "no target package is installed",
             emitter="driver",
             target_name=name,
         )
     return found
+
+
+def _is_family(name: str) -> bool:
+    """Whether the language has target records of that name."""
+    from loom.spec.registry import lookup
+
+    return lookup(f"{name}.target") is not None
 
 
 def find_emitter(format_: str) -> Emitter:

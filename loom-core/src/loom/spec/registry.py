@@ -15,6 +15,7 @@ _LOADED: Final[set[str]] = set()
 _EXTERNAL: Final[dict[str, str]] = {}
 
 CORE_DIALECTS: Final = (
+    "aie2p",
     "buffer",
     "cfg",
     "channel",
@@ -39,6 +40,8 @@ CORE_DIALECTS: Final = (
     "template",
     "vector",
     "view",
+    "vm",
+    "wasm",
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loom.dialects.target import verify as v
 from loom.ir.core import Op, Value
 from loom.ir.types import INDEX
 from loom.spec import constraints as c
@@ -22,7 +23,7 @@ RECORD_FORMAT = "<$profile> $symbol⟦ $overrides⟧"
 RECORD_TRAITS = ("symbol", "module_record", "target_record")
 
 
-@s.op("target.generic", RECORD_FORMAT, traits=RECORD_TRAITS, symbol="symbol")
+@s.op("target.generic", RECORD_FORMAT, traits=RECORD_TRAITS, symbol="symbol", verify=v.record)
 class Generic(TargetRecord):
     """A record of the reference profile."""
 

@@ -1,0 +1,1 @@
+"""The ``vm`` dialect: records of targets for bytecode for a virtual machine."""

@@ -1,0 +1,1 @@
+"""The ``wasm`` dialect: records of targets for WebAssembly modules."""
