@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from loom.ir.core import Op, Value
-from loom.ir.types import ScalarType
+from loom.ir.types import RegType, ScalarType
 from loom_target_amdgpu.descriptors.comparisons import FLOAT as FLOAT_COMPARISONS
-from loom_target_amdgpu.select.scalar import extended, width
+from loom_target_amdgpu.select.scalar import width
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Mask, Number, Word, is_scalar
 
@@ -26,7 +26,7 @@ def kind(value: Value) -> str:
     return value.type.text
 
 
-def _operand(s: Selector, value: Value) -> Word:
+def operand(s: Selector, value: Value) -> Word:
     """A float of at most 32 bits in a word, or an f64 as a register pair."""
     number = s.number(value)
     return s.emit.tuple_of(number.words) if len(number.words) == 2 else number.lo
@@ -69,7 +69,7 @@ def _binary(s: Selector, op: Any) -> None:
     mnemonic_or_none = _BINARY.get((op.name, type_))
     if mnemonic_or_none is None:
         raise refuse(s, op, op.result)
-    a, b = _operand(s, op.lhs), _operand(s, op.rhs)
+    a, b = operand(s, op.lhs), operand(s, op.rhs)
     if (
         mnemonic_or_none == "v_sub_f32"
         and not isinstance(b, int)
@@ -99,7 +99,7 @@ def narrow_bf16(s: Selector, word: Word) -> Word:
 
 def _fused(s: Selector, op: Any) -> None:
     type_ = kind(op.result)
-    operands = [_operand(s, v) for v in (op.a, op.b, op.c)]
+    operands = [operand(s, v) for v in (op.a, op.b, op.c)]
     if type_ not in ("f32", "f16", "f64"):
         raise refuse(s, op, op.result)
     result(s, op, s.emit.op(f"v_fma_{type_}", *operands, name=op.result.name))
@@ -125,12 +125,20 @@ def _copy_sign(s: Selector, op: Any) -> None:
 # -- minimum and maximum ---------------------------------------------------------------------------------------------
 
 
-def _as_f32(s: Selector, value: Value) -> Word:
+def as_f32(s: Selector, op: Op, value: Value) -> Word:
     """A float of at most 32 bits as f32, exactly."""
-    word = s.number(value).lo
-    if kind(value) == "f16":
+    word, type_ = s.number(value).lo, kind(value)
+    if type_ == "f32":
+        return word
+    if type_ == "f16":
         return s.emit.op("v_cvt_f32_f16", word)
-    return widen_bf16(s, word) if kind(value) == "bf16" else word
+    if type_ == "bf16":
+        return widen_bf16(s, word)
+    if type_ in ("f8E4M3", "f8E5M2"):
+        from loom_target_amdgpu.select.conversions import from_f8
+
+        return from_f8(s, word, type_)
+    raise refuse(s, op, value)
 
 
 def _minmax(s: Selector, op: Any) -> None:
@@ -139,15 +147,11 @@ def _minmax(s: Selector, op: Any) -> None:
     larger = "max" in op.name
     spread = op.name.endswith(("minimumf", "maximumf"))
     if type_ in ("f16", "bf16", "f32"):
-        a, b = _as_f32(s, op.lhs), _as_f32(s, op.rhs)
+        a, b = as_f32(s, op, op.lhs), as_f32(s, op, op.rhs)
         found = min_max_f32(s, a, b, larger, spread)
-        if type_ == "f16":
-            found = s.emit.op("v_cvt_f16_f32", found)
-        elif type_ == "bf16":
-            found = s.arith.binary("shru", found, 16)
-        s.set(op.result, Number((found,)))
+        s.set(op.result, Number((back_from_f32(s, found, type_),)))
     elif type_ == "f64":
-        x, y = _operand(s, op.lhs), _operand(s, op.rhs)
+        x, y = operand(s, op.lhs), operand(s, op.rhs)
         result(s, op, _min_max_f64(s, x, y, larger, spread))
     else:
         raise refuse(s, op, op.result)
@@ -193,18 +197,37 @@ def _min_max_f64(s: Selector, a: Word, b: Word, larger: bool, spread: bool) -> V
 
 
 def _clamp(s: Selector, op: Any) -> None:
-    if kind(op.result) != "f32":
-        raise refuse(s, op, op.result)
-    value, lower, upper = (s.number(v).lo for v in (op.value, op.lower, op.upper))
+    type_ = kind(op.result)
+    wide = type_ == "f64"
+    given = (op.value, op.lower, op.upper)
+    value, lower, upper = (operand(s, v) if wide else as_f32(s, op, v) for v in given)
     if op.mode == "ordered":
-        below = Mask(s.emit.op("v_cmp_lt_f32", value, lower))
-        clamped = s.arith.select(below, lower, value)
-        above = Mask(s.emit.op("v_cmp_gt_f32", clamped, upper))
-        found = s.arith.select(above, upper, clamped)
+        width_ = "f64" if wide else "f32"
+        clamped = pick(s, Mask(s.emit.op(f"v_cmp_lt_{width_}", value, lower)), lower, value)
+        found = pick(s, Mask(s.emit.op(f"v_cmp_gt_{width_}", clamped, upper)), upper, clamped)
     else:
         spread = op.mode == "ieee"
-        found = min_max_f32(s, min_max_f32(s, value, lower, True, spread), upper, False, spread)
-    s.set(op.result, Number((found,)))
+        apply = _min_max_f64 if wide else min_max_f32
+        found = apply(s, apply(s, value, lower, True, spread), upper, False, spread)
+    if wide:
+        result(s, op, found)  # type: ignore[arg-type]  # a pair of registers
+    else:
+        s.set(op.result, Number((back_from_f32(s, found, type_),)))
+
+
+def pick(s: Selector, condition: Mask, a: Word, b: Word) -> Word:
+    """One of two words or register pairs."""
+    if isinstance(a, Value) and isinstance(b, Value) and isinstance(a.type, RegType) and a.type.count == 2:
+        pairs = zip(s.emit.words(a), s.emit.words(b), strict=True)
+        return s.emit.tuple_of(tuple(s.arith.select(condition, x, y) for x, y in pairs))
+    return s.arith.select(condition, a, b)
+
+
+def back_from_f32(s: Selector, word: Word, type_: str) -> Word:
+    """An f32 that is a number of a 16-bit format, in that format."""
+    if type_ == "f16":
+        return s.emit.op("v_cvt_f16_f32", word)
+    return s.arith.binary("shru", word, 16) if type_ == "bf16" else word
 
 
 # -- division and roots ----------------------------------------------------------------------------------------------
@@ -212,7 +235,7 @@ def _clamp(s: Selector, op: Any) -> None:
 
 def _divide(s: Selector, op: Any) -> None:
     type_ = kind(op.result)
-    a, b = _operand(s, op.lhs), _operand(s, op.rhs)
+    a, b = operand(s, op.lhs), operand(s, op.rhs)
     if type_ == "f32":
         flags = op.flags or ()
         if "arcp" in flags or "afn" in flags or "fast" in flags:
@@ -223,7 +246,7 @@ def _divide(s: Selector, op: Any) -> None:
         result(s, op, _divide_f64(s, a, b))
     elif type_ in ("f16", "bf16"):
         # The f32 quotient has more than twice the bits of the result, so rounding twice is rounding once.
-        found = divide_f32(s, _as_f32(s, op.lhs), _as_f32(s, op.rhs))
+        found = divide_f32(s, as_f32(s, op, op.lhs), as_f32(s, op, op.rhs))
         s.set(op.result, Number((s.emit.op("v_cvt_f16_f32", found) if type_ == "f16" else narrow_bf16(s, found),)))
     else:
         raise refuse(s, op, op.result)
@@ -272,8 +295,11 @@ def _divide_f64(s: Selector, a: Word, b: Word) -> Value:
 def _square_root(s: Selector, op: Any) -> None:
     type_ = kind(op.result)
     if type_ in ("f16", "bf16"):
-        root = s.emit.op("v_sqrt_f32", _as_f32(s, op.input))
+        root = s.emit.op("v_sqrt_f32", as_f32(s, op, op.input))
         s.set(op.result, Number((s.emit.op("v_cvt_f16_f32", root) if type_ == "f16" else narrow_bf16(s, root),)))
+        return
+    if type_ == "f64":
+        result(s, op, _exact_sqrt_f64(s, operand(s, op.input)))
         return
     if type_ != "f32":
         raise refuse(s, op, op.result)
@@ -303,6 +329,32 @@ def _exact_sqrt(s: Selector, word: Word) -> Word:
     return arith.select(special, scaled, found)
 
 
+def _exact_sqrt_f64(s: Selector, wide: Word) -> Value:
+    """The correctly rounded root: Goldschmidt's iteration from the reciprocal root, then two residual steps
+    (P. Markstein, "Software Division and Square Root Using Goldschmidt's Algorithms", 2004). Small arguments are
+    scaled by 2^256, as residuals must stay normal."""
+    emit, arith = s.emit, s.arith
+    x = emit.to_vector(wide) if isinstance(wide, Value) else wide
+    small = Mask(emit.op("v_cmp_gt_f64", emit.constant(0x1000000000000000, True, 2), x))
+    scaled = emit.op("v_ldexp_f64", x, arith.select(small, 256, 0))
+    estimate = emit.op("v_rsq_f64", scaled)
+    half = emit.constant(0x3FE0000000000000, True, 2)
+    root = emit.op("v_mul_f64", scaled, estimate)
+    slope = emit.op("v_mul_f64", estimate, half)
+    error = emit.op("v_fma_f64_neg_a", slope, root, half)
+    root = emit.op("v_fma_f64", root, error, root)
+    slope = emit.op("v_fma_f64", slope, error, slope)
+    for _ in range(2):
+        rest = emit.op("v_fma_f64_neg_a", root, root, scaled)
+        root = emit.op("v_fma_f64", rest, slope, root)
+    found = emit.op("v_ldexp_f64", root, arith.select(small, -128 & 0xFFFFFFFF, 0))
+    # Zeros and positive infinity are their own roots.
+    special = Mask(emit.op("v_cmp_class_f64", scaled, 0x260))
+    chosen = pick(s, special, x, found)
+    assert isinstance(chosen, Value)
+    return chosen
+
+
 def _approximate(op: Any) -> bool:
     flags = op.flags or ()
     return "afn" in flags or "fast" in flags
@@ -321,25 +373,39 @@ _ROUNDING: Final = {
 def _round(s: Selector, op: Any) -> None:
     type_ = kind(op.result)
     if type_ == "bf16":
-        found = s.emit.op(f"v_{_ROUNDING[op.name]}_f32", _as_f32(s, op.input))
+        found = s.emit.op(f"v_{_ROUNDING[op.name]}_f32", as_f32(s, op, op.input))
         s.set(op.result, Number((s.arith.binary("shru", found, 16),)))
         return
     if type_ not in ("f16", "f32", "f64"):
         raise refuse(s, op, op.result)
-    result(s, op, s.emit.op(f"v_{_ROUNDING[op.name]}_{type_}", _operand(s, op.input), name=op.result.name))
+    result(s, op, s.emit.op(f"v_{_ROUNDING[op.name]}_{type_}", operand(s, op.input), name=op.result.name))
 
 
 def _round_away(s: Selector, op: Any) -> None:
     """Ties away from zero: add one unit of the sign where the fraction is at least a half."""
-    if kind(op.result) != "f32":
-        raise refuse(s, op, op.result)
-    word = s.emit.register(s.number(op.input).lo, False)
+    type_ = kind(op.result)
+    if type_ == "f64":
+        result(s, op, _round_away_f64(s, operand(s, op.input)))
+        return
+    word = s.emit.register(as_f32(s, op, op.input), False)
     whole = s.emit.op("v_trunc_f32", word)
     fraction = s.arith.binary("and", s.emit.op("v_sub_f32", word, whole), 0x7FFFFFFF)
     half = Mask(s.emit.op("v_cmp_ge_f32", fraction, 0x3F000000))
     step = s.arith.select(half, _ONE32, 0)
     step = s.arith.binary("or", step, s.arith.binary("and", word, _SIGN32))
-    s.set(op.result, Number((s.emit.op("v_add_f32", whole, step, name=op.result.name),)))
+    s.set(op.result, Number((back_from_f32(s, s.emit.op("v_add_f32", whole, step), type_),)))
+
+
+def _round_away_f64(s: Selector, wide: Word) -> Value:
+    emit, arith = s.emit, s.arith
+    x = emit.to_vector(wide) if isinstance(wide, Value) else wide
+    whole = emit.op("v_trunc_f64", x)
+    low, high = emit.words(emit.op("v_add_f64_neg_rhs", x, whole))
+    size = emit.tuple_of((low, arith.binary("and", high, _SIGN32 - 1)))
+    half = Mask(emit.op("v_cmp_ge_f64", size, emit.constant(0x3FE0000000000000, True, 2)))
+    step = arith.select(half, 0x3FF00000, 0)
+    step = arith.binary("or", step, arith.binary("and", emit.words(x)[1], _SIGN32))  # type: ignore[arg-type]  # a pair
+    return emit.op("v_add_f64", whole, emit.tuple_of((0, step), False))
 
 
 # -- comparisons and tests -------------------------------------------------------------------------------------------
@@ -353,10 +419,10 @@ def compare_floats(s: Selector, op: Op, predicate: str, lhs: Value, rhs: Value, 
     type_ = kind(lhs)
     word = FLOAT_COMPARISONS[predicate]
     if type_ == "bf16":
-        a, b = _as_f32(s, lhs), _as_f32(s, rhs)
+        a, b = as_f32(s, op, lhs), as_f32(s, op, rhs)
         type_ = "f32"
     elif type_ in ("f16", "f32", "f64"):
-        a, b = _operand(s, lhs), _operand(s, rhs)
+        a, b = operand(s, lhs), operand(s, rhs)
     else:
         raise refuse(s, op, lhs)
     return Mask(s.emit.op(f"v_cmp_{word}_{type_}", a, b, name=name))
@@ -369,90 +435,33 @@ _CLASSES: Final = {"scalar.isnanf": 0x003, "scalar.isinff": 0x204, "scalar.isfin
 def _classify(s: Selector, op: Any) -> None:
     type_ = kind(op.input)
     if type_ in ("f16", "bf16", "f32"):
-        mask = s.emit.op("v_cmp_class_f32", _as_f32(s, op.input), _CLASSES[op.name], name=op.result.name)
+        mask = s.emit.op("v_cmp_class_f32", as_f32(s, op, op.input), _CLASSES[op.name], name=op.result.name)
     elif type_ == "f64":
-        mask = s.emit.op("v_cmp_class_f64", _operand(s, op.input), _CLASSES[op.name], name=op.result.name)
+        mask = s.emit.op("v_cmp_class_f64", operand(s, op.input), _CLASSES[op.name], name=op.result.name)
     else:
         raise refuse(s, op, op.input)
     s.set(op.result, Mask(mask))
 
 
+_ONE: Final = {"f16": 0x3C00, "bf16": 0x3F80, "f32": _ONE32, "f64": 0x3FF00000}
+
+
 def _sign(s: Selector, op: Any) -> None:
-    if kind(op.result) != "f32":
+    """One with the sign of the operand; zeros and NaN become zero. Of an f64 the high word tells."""
+    type_ = kind(op.result)
+    if type_ not in _ONE:
         raise refuse(s, op, op.result)
-    word = s.emit.register(s.number(op.input).lo, False)
-    positive = Mask(s.emit.op("v_cmp_gt_f32", word, 0))
-    negative = Mask(s.emit.op("v_cmp_lt_f32", word, 0))
-    found = s.arith.select(negative, 0xBF800000, s.arith.select(positive, _ONE32, 0))
-    s.set(op.result, Number((found,)))
-
-
-# -- conversions -----------------------------------------------------------------------------------------------------
-
-
-def _from_integer(s: Selector, op: Any) -> None:
-    signed = op.name == "scalar.sitofp"
-    bits, target = width(op.input), kind(op.result)
-    if bits == 64:
-        raise s.unsupported(op, f"'{op.name}' from i64 is not supported on {s.processor.name}")
-    if bits == 1:
-        word = s.condition_word(s.condition(op.input))
-        word = s.arith.sub(0, word) if signed else word
-    else:
-        word = extended(s, s.number(op.input), bits, signed)
-    word = s.emit.register(word, False) if isinstance(word, int) else word
-    letter = "i" if signed else "u"
-    if target == "f64":
-        result(s, op, s.emit.op(f"v_cvt_f64_{letter}32", word, name=op.result.name))
-    elif target == "f32":
-        result(s, op, s.emit.op(f"v_cvt_f32_{letter}32", word, name=op.result.name))
-    elif target in ("f16", "bf16") and bits <= 16:
-        # Exact in f32, so there is one rounding.
-        single = s.emit.op(f"v_cvt_f32_{letter}32", word)
-        s.set(op.result, Number((s.emit.op("v_cvt_f16_f32", single) if target == "f16" else narrow_bf16(s, single),)))
-    else:
-        raise refuse(s, op, op.result)
-
-
-def _to_integer(s: Selector, op: Any) -> None:
-    signed = op.name == "scalar.fptosi"
-    bits, source = width(op.result), kind(op.input)
-    if bits == 64:
-        raise s.unsupported(op, f"'{op.name}' to i64 is not supported on {s.processor.name}")
-    letter = "i" if signed else "u"
-    if source == "f64":
-        word: Word = s.emit.op(f"v_cvt_{letter}32_f64", _operand(s, op.input), name=op.result.name)
-    elif source in ("f16", "bf16", "f32"):
-        word = s.emit.op(f"v_cvt_{letter}32_f32", _as_f32(s, op.input), name=op.result.name)
-    else:
-        raise refuse(s, op, op.input)
-    if bits == 1:
-        s.set(op.result, Mask(s.emit.op("v_cmp_ne_i32", s.arith.binary("and", word, 1), 0)))
-    else:
-        s.set(op.result, Number((word,)))
-
-
-def _widen(s: Selector, op: Any) -> None:
-    source, target = kind(op.input), kind(op.result)
-    if source not in ("f16", "bf16", "f32"):
-        raise refuse(s, op, op.input)
-    word = _as_f32(s, op.input)
-    if target == "f64":
-        result(s, op, s.emit.op("v_cvt_f64_f32", word, name=op.result.name))
-    else:
-        s.set(op.result, Number((word,)))
-
-
-def _narrow(s: Selector, op: Any) -> None:
-    source, target = kind(op.input), kind(op.result)
-    if source == "f64" and target == "f32":
-        result(s, op, s.emit.op("v_cvt_f32_f64", _operand(s, op.input), name=op.result.name))
-    elif source == "f32" and target == "f16":
-        result(s, op, s.emit.op("v_cvt_f16_f32", s.number(op.input).lo, name=op.result.name))
-    elif source == "f32" and target == "bf16":
-        s.set(op.result, Number((narrow_bf16(s, s.emit.register(s.number(op.input).lo, False)),)))
-    else:
-        raise refuse(s, op, op.result)
+    one = _ONE[type_]
+    minus = one | (0x8000 if one < 0x10000 else _SIGN32)
+    wide = type_ == "f64"
+    word = operand(s, op.input) if wide else as_f32(s, op, op.input)
+    zero = s.emit.constant(0, True, 2) if wide else 0
+    word = s.emit.to_vector(word) if isinstance(word, Value) else s.emit.register(word, False)
+    name = "f64" if wide else "f32"
+    positive = Mask(s.emit.op(f"v_cmp_gt_{name}", word, zero))
+    negative = Mask(s.emit.op(f"v_cmp_lt_{name}", word, zero))
+    found = s.arith.select(negative, minus, s.arith.select(positive, one, 0))
+    s.set(op.result, Number((0, found) if wide else (found,)))
 
 
 def _names(words: Sequence[str]) -> list[str]:
@@ -474,10 +483,4 @@ RULES: Final[dict[str, Rule]] = {
     "scalar.cmpf": _compare,
     **dict.fromkeys(_CLASSES, _classify),
     "scalar.signf": _sign,
-    "scalar.sitofp": _from_integer,
-    "scalar.uitofp": _from_integer,
-    "scalar.fptosi": _to_integer,
-    "scalar.fptoui": _to_integer,
-    "scalar.extf": _widen,
-    "scalar.fptrunc": _narrow,
 }

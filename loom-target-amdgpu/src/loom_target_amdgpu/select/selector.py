@@ -42,6 +42,7 @@ SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
 _MODULES: Final = (
     "scalar",
     "scalar_float",
+    "conversions",
     "math_functions",
     "index",
     "control",
