@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loom.ir.core import Op, Value
-from loom.ir.types import ScalarType
+from loom.ir.types import ScalarType, ShapedType
 from loom_target_amdgpu.select.addressing import access_of, global_address, local_address
 from loom_target_amdgpu.select.kernel import ACQUIRING, RELEASING, acquire, release, settle
 from loom_target_amdgpu.select.memory import from_memory, load_words, position, storage_bits, store_words, to_memory
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Linear, Root, View, Word
+from loom_target_amdgpu.select.vector_memory import known_alignment
 
 _INTEGER: Final = {
     "addi": "add_u",
@@ -28,6 +29,19 @@ _INTEGER: Final = {
 _FLOAT: Final = {"addf": "add_f", "minnumf": "min_f", "maxnumf": "max_f"}
 # 64-bit operations that the contracts name.
 _WIDE: Final = {"addi": "add_u64", "xchgi": "swap_u64", "xchgf": "swap_u64"}
+
+
+def _place(s: Selector, op: Op, value: Value) -> tuple[View, Linear]:
+    """The view and byte position of an element, which an atomic can access as a whole only where it is aligned."""
+    view, form = position(s, op, value)
+    type_ = value.type
+    assert isinstance(type_, ShapedType)
+    size = type_.element.byte_size
+    if type_.access_alignment < size and known_alignment(s, view.root, form) % size:
+        raise s.unsupported(
+            op, f"an atomic access of {size} bytes at alignment {type_.access_alignment} is not indivisible"
+        )
+    return view, form
 
 
 def _operation(s: Selector, op: Op, kind: str, type_: ScalarType) -> str:
@@ -51,7 +65,7 @@ def _lds_mnemonic(operation: str, returns: bool) -> str:
 
 def _combine(s: Selector, op: Any) -> None:
     returns = bool(op.results) and op.results[0].is_used
-    view, form = position(s, op, op.target)
+    view, form = _place(s, op, op.target)
     type_ = op.value.type
     operation = _operation(s, op, str(op.kind), type_)
     returns = returns or operation.startswith("swap")
@@ -98,7 +112,7 @@ def _issue(
 
 
 def _compare_exchange(s: Selector, op: Any) -> None:
-    view, form = position(s, op, op.target)
+    view, form = _place(s, op, op.target)
     type_ = op.value.type
     if storage_bits(type_) != 32:
         raise s.unsupported(op, f"an atomic compare-exchange on {type_} is not supported on {s.processor.name}")
@@ -136,7 +150,7 @@ def _after(s: Selector, root: Root, ordering: str, scope: str) -> None:
 
 
 def _load(s: Selector, op: Any) -> None:
-    view, form = position(s, op, op.source)
+    view, form = _place(s, op, op.source)
     type_ = op.result.type
     coherent = Root(view.root.space, view.root.base, view.root.offset, view.root.key, False, view.root.alignment)
     words = load_words(s, op, coherent, form, storage_bits(type_), op.result.name, _coherence(s, view, str(op.scope)))
@@ -145,7 +159,7 @@ def _load(s: Selector, op: Any) -> None:
 
 
 def _store(s: Selector, op: Any) -> None:
-    view, form = position(s, op, op.target)
+    view, form = _place(s, op, op.target)
     _before(s, view.root, str(op.ordering), str(op.scope))
     bits = storage_bits(op.value.type)
     store_words(s, op, view.root, form, to_memory(s, op.value), bits, _coherence(s, view, str(op.scope)))

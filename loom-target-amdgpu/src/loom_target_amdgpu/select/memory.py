@@ -57,6 +57,8 @@ def _parameter_key(kernel: Op, value: Value) -> str:
             return "*"
 
 
+# Private storage of a work-item and workgroup storage are below this on every processor.
+_MAX_FRAME: Final = 1 << 20
 _IDENTITIES: Final = frozenset({"buffer.assume.alignment", "buffer.assume.noalias", "buffer.assume.memory_space"})
 _FIRST_OPERAND: Final = frozenset({"buffer.view", "view.subview", "view.refine", "buffer.assume.same_root"})
 
@@ -92,9 +94,10 @@ def _same_root(s: Selector, op: Any) -> None:
 
 
 def _alloca(s: Selector, op: Any) -> None:
-    size = s.facts.exact(op.byte_size)
-    if size is None:
-        raise s.unsupported(op, "the size of the storage is not known at compile time")
+    # A frame is fixed, so it sets aside the most that an execution may ask for.
+    size = s.facts.integer(op.byte_size, op).hi
+    if size > _MAX_FRAME:
+        raise s.unsupported(op, "the size of the storage has no bound that is known at compile time")
     space = str(op.space)
     if space not in ("workgroup", "private"):
         raise s.unsupported(op, f"storage in the {space} space cannot be reserved on {s.processor.name}")

@@ -62,12 +62,12 @@ def runs(forms: Sequence[Linear], size: int) -> list[Run]:
     return found
 
 
-def _alignment(s: Selector, root: Root, form: Linear, size: int) -> int:
-    """Known alignment of a position in bytes; global memory may be read at element alignment."""
+def known_alignment(s: Selector, root: Root, form: Linear) -> int:
+    """The alignment of a position in bytes that its root and its terms show."""
     known = math.gcd(root.alignment, form.constant + root.offset) if form.constant + root.offset else root.alignment
     for leaf, scale in form.terms:
         known = math.gcd(known, scale * s.linear.leaf_facts(leaf, None).divisor)
-    return max(known, size)
+    return known
 
 
 def pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, tuple[int, ...]]]:
@@ -86,7 +86,8 @@ def pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, t
 
 def _width(s: Selector, root: Root, form: Linear, size: int, left: int) -> int:
     """Bytes of the next access."""
-    alignment = _alignment(s, root, form, size)
+    # Global memory may be read at element alignment.
+    alignment = max(known_alignment(s, root, form), size)
     if size < 4 and alignment < 4:
         return size
     for width in (16, 12, 8, 4):
