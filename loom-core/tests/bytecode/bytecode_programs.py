@@ -195,7 +195,6 @@ class ModuleMaker:
             self.some(lambda: self.generic(depth + 1), 2),
             tuple(sorted(params.items())),
             self.random.random() < 0.5,
-            self.pick([None, None, "alias0"]),
         )
 
     def generic(self, depth: int = 0) -> object:
@@ -299,7 +298,7 @@ def _plain(value: object, numbers: dict[Value, int]) -> object:
     if isinstance(value, dict):
         return {key: _plain(item, numbers) for key, item in value.items()}
     if isinstance(value, Encoding):
-        return (value.family, _plain(value.primary, numbers), _plain(value.params, numbers), value.tight, value.alias)
+        return (value.family, _plain(value.primary, numbers), _plain(value.params, numbers), value.tight)
     if isinstance(value, ResultSpec):
         named = None if value.value is None else _value(value.value, numbers)
         return _plain(value.type, numbers), named, value.tied

@@ -82,7 +82,7 @@ def test_arguments_are_checked() -> None:
     with pytest.raises(TypeError):
         Point()  # type: ignore[call-arg]  # what is tested
     with pytest.raises(TypeError):
-        Named(1)  # type: ignore[call-arg,misc]  # what is tested
+        Named(1)  # type: ignore[call-arg]  # what is tested
     assert Named(value=1).value == 1
     with pytest.raises(ValueError, match="negative"):
         Checked(-1)

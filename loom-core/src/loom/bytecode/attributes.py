@@ -181,7 +181,6 @@ def write_encoding(sink: Sink, encoding: Encoding, depth: int = 0) -> None:
     words = sink.words
     sink.string(encoding.family)
     words.append(int(encoding.tight))
-    words.append(0 if encoding.alias is None else sink.string_id(encoding.alias))
     words.append(len(encoding.primary))
     for item in encoding.primary:
         write_value(sink, item, depth + 1)
@@ -194,18 +193,13 @@ def write_encoding(sink: Sink, encoding: Encoding, depth: int = 0) -> None:
 def read_encoding(cursor: Cursor, depth: int = 0) -> Encoding:
     """Read what :func:`write_encoding` wrote."""
     family, tight = cursor.string(), _read_bool(cursor)
-    alias = None
-    if cursor.words[cursor.at]:
-        alias = cursor.string()
-    else:
-        cursor.at += 1
     primary = tuple([read_value(cursor, depth + 1) for _ in range(cursor.count())])
     params = tuple([(cursor.string(), read_value(cursor, depth + 1)) for _ in range(cursor.count())])
     if len({key for key, _ in params}) != len(params):
         raise Damage(
             "BYTECODE/015", "an encoding gives a parameter twice", offset=cursor.at, failure_code="duplicate_key"
         )
-    return Encoding(family, primary, params, tight, alias)
+    return Encoding(family, primary, params, tight)
 
 
 _VALUE_READERS: Final[dict[int, Callable[[Cursor, int], object]]] = {

@@ -30,7 +30,7 @@ from loom.bytecode.failures import Damage
 
 MAGIC: Final = b"LOOM"
 # Above the numbers of the container that the language reference describes, whose layout differs.
-VERSION: Final = 128
+VERSION: Final = 129
 
 # Section kinds, numbered like those of the language reference where both have them.
 STRINGS: Final = 0

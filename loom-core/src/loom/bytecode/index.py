@@ -8,7 +8,8 @@ records follow the mentioned symbols of all operations, as words. Bodies lie in 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from operator import gt
 from typing import Final, overload
@@ -45,6 +46,12 @@ def flags_of(op: Op) -> int:
 def family_of(op: Op) -> str | None:
     """The template family that an operation provides, or ``None``."""
     return str(op.attribute("family")) if op.name in _PROVIDERS else None
+
+
+def names_digest(names: Iterable[str | None]) -> bytes:
+    """What tells modules with different symbols apart, whatever the order of these. Most modules differ in it."""
+    text = "\n".join(sorted(name for name in names if name is not None)).encode("utf-8", "surrogatepass")
+    return struct.pack("<III", len(text), zlib.crc32(text), zlib.adler32(text))
 
 
 @attrs.frozen
@@ -140,6 +147,31 @@ class Index(Sequence[SymbolEntry]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def name(self, ordinal: int) -> str | None:
+        """The symbol of an operation."""
+        name: str | None = self.names[ordinal]
+        return name
+
+    def op_name(self, ordinal: int) -> str:
+        """The kind of an operation."""
+        return self.op_names[ordinal]
+
+    def find(self, name: str) -> int | None:
+        """The position of a name, the first one when there are several."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            return None
+
+    def providers(self, family: str) -> Sequence[int]:
+        """The positions of a template family's providers."""
+        return [k for k, found in enumerate(self.families) if found == family]
+
+    @property
+    def order(self) -> tuple[str, bytes]:
+        """The first name in alphabetical order and :func:`names_digest`."""
+        return min((name for name in self.names if name is not None), default=""), names_digest(self.names)
 
     @overload
     def __getitem__(self, ordinal: int) -> SymbolEntry: ...

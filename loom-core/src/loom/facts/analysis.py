@@ -8,7 +8,7 @@ from typing import Any, Final
 from loom.facts import integers
 from loom.facts.integers import IMPLIED, MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.uniformity import varying_values
-from loom.ir.core import Op, Region, Value
+from loom.ir.core import Op, Region, Value, symbol_name
 from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET, ScalarType
 
 # A comparison known to hold: predicate, left side, right side (a value or a number).
@@ -23,6 +23,8 @@ MAX_CHAIN: Final = 64
 MAX_WORKGROUP_SIZE: Final = 1024
 DEFAULT_MAX_COUNT: Final = (1 << 32) - 1
 AXES: Final = ("x", "y", "z")
+# Dialects of module-level values: what is said of them holds wherever they are read.
+_GLOBAL_DIALECTS: Final = frozenset({"global", "config"})
 
 
 class FunctionFacts:
@@ -101,11 +103,11 @@ class FunctionFacts:
         return None
 
     def global_declaration(self, symbol: str) -> Op | None:
-        """The variable or constant of the module that a symbol names."""
+        """The variable, constant or configuration key of the module that a symbol names."""
         if self._globals is None:
             module = self.function.parent
-            found = [op for op in module if op.spec.dialect == "global"] if module is not None else []
-            self._globals = {str(op.attribute("symbol")): op for op in found}
+            found = [op for op in module if op.spec.dialect in _GLOBAL_DIALECTS] if module is not None else []
+            self._globals = {str(symbol_name(op)): op for op in found}
         return self._globals.get(symbol)
 
     # -- contexts --------------------------------------------------------------------------------------------
@@ -422,6 +424,19 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
+def _config(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+    """The value of a bound key; before that what its declaration promises."""
+    found = integers.domain(value.type)
+    declaration = facts.global_declaration(str(op.attribute("key")))
+    if declaration is None or declaration.name not in ("config.def", "config.decl"):
+        return found
+    if declaration.name == "config.def":
+        return _constant(facts, declaration, value, context)
+    for predicate in declaration.attribute("predicates") or ():  # type: ignore[attr-defined]  # predicates by its kind
+        found = integers.apply_predicate(found, predicate, 0, lambda i: integers.domain(value.type))
+    return found
+
+
 def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
     """What the declaration promises of its value and of the extents that its type names."""
     found = integers.domain(value.type)
@@ -516,6 +531,7 @@ _RULES: Final[dict[str, Any]] = {
     "scalar.assume": _assume,
     "sanitizer.assert.value": _assume,
     "global.load": _global,
+    "config.get": _config,
     "index.cast": _cast,
     "scalar.extsi": _cast,
     "scalar.extui": _cast,

@@ -76,14 +76,13 @@ class Encoding:
     """``#family``, ``#family<primary>``, ``#family<name = value>``: a parameterised attribute or static encoding.
 
     ``tight`` selects the spelling of named parameters: ``name=value`` (encodings) or ``name = value``
-    (other attribute families). ``alias`` is the authored file alias, kept for printing.
+    (other attribute families). A file alias is no part of it: the printer of a module puts aliases in.
     """
 
     family: str
     primary: tuple[object, ...] = ()
     params: tuple[tuple[str, object], ...] = ()
     tight: bool = True
-    alias: str | None = attrs.field(default=None, eq=False)
 
     def param(self, name: str, default: object = None) -> object:
         """Return the named parameter or ``default``."""
@@ -93,19 +92,13 @@ class Encoding:
         return default
 
     def __str__(self) -> str:
-        if self.alias is not None:
-            return "#" + self.alias
-        return self.full_text()
-
-    __repr__ = __str__
-
-    def full_text(self) -> str:
-        """The spelling without a file alias."""
         from loom.ir.attribute_text import value_text
 
         sep = "=" if self.tight else " = "
         items = [value_text(v) for v in self.primary] + [f"{k}{sep}{value_text(v)}" for k, v in self.params]
         return f"#{self.family}<{', '.join(items)}>" if items else f"#{self.family}"
+
+    __repr__ = __str__
 
 
 @attrs.frozen

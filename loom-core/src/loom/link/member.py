@@ -1,15 +1,17 @@
-"""Modules as the linker sees them: columns of a symbol table first, operations when something reaches them.
+"""Modules as the linker sees them: a symbol table first, operations when something reaches them.
 
-An opened bytecode file has the columns in its index, so bodies of an archive that a link does not reach are never
+An opened bytecode file has the table in its index, so bodies of an archive that a link does not reach are never
 decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import enum
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from loom.bytecode.index import CHECK, DECLARATION, EXPORTED, family_of, flags_of
+from loom.bytecode.index import CHECK, DECLARATION, EXPORTED, ROOT, family_of, flags_of, names_digest
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op, symbol_name
 
@@ -23,70 +25,170 @@ if TYPE_CHECKING:
 _OWN_DEFINITION = ("template.decl", "template.ukernel")
 
 
+class Role(enum.Enum):
+    """As what a module takes part."""
+
+    INPUT = "input"
+    LIBRARY = "library"
+    ROOT_LIBRARY = "root library"
+    TRANSITIVE = "transitive library"
+
+
 def is_declaration(op: Op) -> bool:
     """Whether an op only declares its symbol. A template family is its own definition."""
     return "declaration" in op.spec.traits and op.name not in _OWN_DEFINITION
 
 
 class Member:
-    """One module of a link.
+    """One module of a link; its operations are numbered by position."""
 
-    ``names``, ``op_names``, ``families`` and ``flags`` describe its operations by position, as the index of a
-    bytecode file does; ``symbols`` gives the position of a name (the first one when a name is defined twice).
-    """
-
-    def __init__(self, source: Linkable, is_library: bool) -> None:
-        self.is_library = is_library
+    def __init__(self, source: Linkable, role: Role) -> None:
+        self.role = role
+        self.name = source.name
         self.header: tuple[str, ...] = source.header
         self.aliases: Mapping[str, Encoding] = source.aliases
-        self.names: Sequence[str | None]
-        self.op_names: Sequence[str]
-        self.families: Sequence[str | None]
-        self.flags: Sequence[int]
-        self._file: BytecodeFile | None = None
         self._ops: dict[int, Op] = {}
+        self._table: _ModuleTable | BytecodeFile
         if isinstance(source, Module):
-            ops = list(source.body)
-            self._ops = dict(enumerate(ops))
-            self.names = [symbol_name(op) for op in ops]
-            self.op_names = [op.name for op in ops]
-            self.families = [family_of(op) for op in ops]
-            self.flags = [flags_of(op) for op in ops]
+            self._table = _ModuleTable(source)
+            self._ops = dict(enumerate(self._table.ops))
         else:
-            entries = source.entries
-            self._file = source
-            self.names, self.op_names = entries.names, entries.op_names
-            self.families, self.flags = entries.families, entries.flags
-        self.symbols: dict[str, int] = {}
-        for ordinal, name in enumerate(self.names):
-            if name is not None:
-                self.symbols.setdefault(name, ordinal)
+            self._table = source
+
+    @property
+    def is_library(self) -> bool:
+        """Whether the module only offers what others want."""
+        return self.role is not Role.INPUT
+
+    def __len__(self) -> int:
+        return len(self._table.entries)
 
     def op(self, ordinal: int) -> Op:
         """The operation at a position; the same object every time."""
         found = self._ops.get(ordinal)
         if found is None:
-            assert self._file is not None
-            found = self._ops[ordinal] = self._file.materialize(self._file.entries[ordinal])
+            assert not isinstance(self._table, _ModuleTable)
+            found = self._ops[ordinal] = self._table.materialize(self._table.entries[ordinal])
         return found
+
+    def find(self, name: str) -> int | None:
+        """The position of the operation that defines or declares a name, the first one when there are several."""
+        return self._table.entries.find(name)
 
     def symbol(self, name: str) -> Op | None:
         """The operation that defines a name, or ``None``."""
-        ordinal = self.symbols.get(name)
+        ordinal = self.find(name)
         return self.op(ordinal) if ordinal is not None else None
+
+    def symbols(self) -> dict[str, int]:
+        """The positions of all names."""
+        found: dict[str, int] = {}
+        for ordinal, name in enumerate(self._table.entries.names):
+            if name is not None:
+                found.setdefault(name, ordinal)
+        return found
+
+    def op_name(self, ordinal: int) -> str:
+        """What kind of operation is at a position."""
+        return self._table.entries.op_name(ordinal)
+
+    def providers(self, family: str) -> Sequence[int]:
+        """The positions of a template family's providers."""
+        return self._table.entries.providers(family)
 
     def ops(self) -> list[Op]:
         """The operations read so far, in the order of the module."""
         return [self._ops[ordinal] for ordinal in sorted(self._ops)]
 
-    def exported_symbols(self) -> list[str]:
-        """Names that are part of the interface, without those of check records."""
-        return [name for name, k in self.symbols.items() if self.flags[k] & EXPORTED and not self.flags[k] & CHECK]
+    def start(self, *, merge: bool, tests: bool, exports: bool, roots: bool) -> list[int]:
+        """The positions where reachability starts: everything (``merge``), or what the options select.
+
+        ``tests`` are check records, ``exports`` what is part of the interface, ``roots`` what else a module keeps.
+        Operations without a symbol always take part.
+        """
+        found = []
+        for ordinal, flags in enumerate(self._table.entries.flags):
+            if flags & CHECK:
+                wanted = merge or tests
+            else:
+                wanted = merge or (roots and flags & ROOT) or (exports and flags & EXPORTED)
+            if wanted or (flags & ROOT and not flags & EXPORTED and self._table.entries.name(ordinal) is None):
+                found.append(ordinal)
+        return found
+
+    def is_exported(self, ordinal: int) -> bool:
+        """Whether a definition is part of the module's interface."""
+        return bool(self._table.entries.flags[ordinal] & EXPORTED)
 
     def declares(self, ordinal: int) -> bool:
         """:func:`is_declaration` of the operation at a position."""
-        return bool(self.flags[ordinal] & DECLARATION) and self.op_names[ordinal] not in _OWN_DEFINITION
+        return bool(self._table.entries.flags[ordinal] & DECLARATION) and self.op_name(ordinal) not in _OWN_DEFINITION
 
-    def order(self) -> tuple[str, ...]:
-        """A key that does not depend on file names or on the order in which modules were given."""
-        return tuple(sorted(name for name in self.names if name is not None))
+    def order(self) -> tuple[str, bytes]:
+        """A key that does not depend on file names or on the form of the module: its first name and a digest."""
+        return self._table.entries.order
+
+    def text(self) -> str:
+        """The canonical text of the module, for telling apart modules with equal names in them."""
+        from loom.text.printer import print_module
+
+        return print_module(self._table.module())
+
+
+class _ModuleTable:
+    """The symbol table of a module in memory, as :class:`~loom.bytecode.index.Index` has it of a file."""
+
+    def __init__(self, source: Module) -> None:
+        self._module = source
+        self.ops = list(source.body)
+        self.entries = self
+        self.names = [symbol_name(op) for op in self.ops]
+        self.flags = [flags_of(op) for op in self.ops]
+        self._ordinals: dict[str, int] = {}
+        self._providers: dict[str, list[int]] = {}
+        for ordinal, (op, name) in enumerate(zip(self.ops, self.names, strict=True)):
+            if name is not None:
+                self._ordinals.setdefault(name, ordinal)
+            family = family_of(op)
+            if family is not None:
+                self._providers.setdefault(family, []).append(ordinal)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def name(self, ordinal: int) -> str | None:
+        """The symbol of an operation."""
+        return self.names[ordinal]
+
+    def op_name(self, ordinal: int) -> str:
+        """The kind of an operation."""
+        return self.ops[ordinal].name
+
+    def find(self, name: str) -> int | None:
+        """The position of a name."""
+        return self._ordinals.get(name)
+
+    def providers(self, family: str) -> Sequence[int]:
+        """The positions of a family's providers."""
+        return self._providers.get(family, ())
+
+    @property
+    def order(self) -> tuple[str, bytes]:
+        """The first name in alphabetical order and :func:`~loom.bytecode.index.names_digest`."""
+        return min(self._ordinals, default=""), names_digest(self.names)
+
+    def module(self) -> Module:
+        """The module itself."""
+        return self._module
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """Members in an order that only their contents decide."""
+    ordered = sorted(members, key=Member.order)
+    found: list[Member] = []
+    for _, group in itertools.groupby(ordered, key=Member.order):
+        same = list(group)
+        if len(same) > 1:
+            same.sort(key=lambda member: (member.text(), member.name))
+        found += same
+    return found

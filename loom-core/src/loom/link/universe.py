@@ -2,158 +2,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from loom.bytecode.index import EXPORTED
-from loom.ir.core import Op, Value, symbol_name
-from loom.ir.diagnostics import Diagnostic, LoomError, Related
-from loom.ir.types import Type
-from loom.link.member import Member
+from loom.ir.core import Op
+from loom.ir.diagnostics import LoomError
+from loom.link.compatible import SHARED, UNQUALIFIED, check_compatible, duplicate, is_record, is_shared
+from loom.link.member import Member, Role, in_order
 
 if TYPE_CHECKING:
     from loom.link.member import Linkable
 
-# Contracts that every module which uses them states for itself; equal ones are one.
-SHARED: Final = frozenset({"template.decl", "kernel.entry.decl"})
+Found = tuple[Member, Op]
 
-# Declarations that definitions of one kind in any module satisfy, as these have no visibility.
-UNQUALIFIED: Final = {"config.decl": "config.def", "global.rodata.decl": "global.rodata.def"}
-
-# A module-level operation of a member, by position.
-Place = tuple[Member, int]
+# Kinds of definitions that have no visibility: a library offers them by having them.
+_DATA = frozenset(UNQUALIFIED.values())
+_OFFERED = SHARED.union(UNQUALIFIED.values())
 
 
 class Universe:
-    """Index of every symbol by name. Order of construction never decides anything."""
+    """The modules of a link. The order in which they are given never decides anything.
 
-    def __init__(self, inputs: Iterable[Linkable], libraries: Iterable[Linkable]) -> None:
-        self.inputs = sorted((Member(m, False) for m in inputs), key=Member.order)
-        self.libraries = sorted((Member(m, True) for m in libraries), key=Member.order)
-        self._direct: dict[str, Place] = {}
-        self._exported: dict[str, list[Place]] = {}
-        self._providers: dict[str, list[Place]] = {}
-        self._index()
+    ``libraries`` may satisfy what inputs and libraries declare, ``transitive`` ones only what libraries declare. The
+    exports of ``root_libraries`` are roots.
+    """
 
-    def _index(self) -> None:
+    def __init__(
+        self,
+        inputs: Iterable[Linkable],
+        libraries: Iterable[Linkable] = (),
+        root_libraries: Iterable[Linkable] = (),
+        transitive: Iterable[Linkable] = (),
+    ) -> None:
+        self.inputs = in_order(Member(m, Role.INPUT) for m in inputs)
+        self.libraries = in_order(
+            Member(m, role)
+            for role, modules in (
+                (Role.LIBRARY, libraries),
+                (Role.ROOT_LIBRARY, root_libraries),
+                (Role.TRANSITIVE, transitive),
+            )
+            for m in modules
+        )
+        self._require_single_definitions()
+
+    def _require_single_definitions(self) -> None:
+        """Of the inputs at most one defines a name, except for contracts and records that are equal."""
+        if len(self.inputs) < 2:
+            return
+        owners: dict[str, tuple[Member, int]] = {}
+        faults = []
         for member in self.inputs:
-            for name, ordinal in member.symbols.items():
+            for name, ordinal in member.symbols().items():
                 if member.declares(ordinal):
                     continue
-                other, at = self._direct.setdefault(name, (member, ordinal))
-                if other is not member:
-                    op, first = member.op(ordinal), other.op(at)
-                    if op.name != first.name or op.name not in SHARED:
-                        raise LoomError([_duplicate(name, op, first)])
+                other, at = owners.setdefault(name, (member, ordinal))
+                if other is member:
+                    continue
+                op, first = member.op(ordinal), other.op(at)
+                if not is_shared(op, first):
+                    faults.append(duplicate(name, op, member.name, first, other.name))
+                elif op.name in SHARED:
                     check_compatible(op, first)
-        for member in self.libraries:
-            for name, ordinal in member.symbols.items():
-                kind = member.op_names[ordinal]
-                if not member.declares(ordinal) and (
-                    member.flags[ordinal] & EXPORTED or kind in UNQUALIFIED.values() or kind in SHARED
-                ):
-                    self._exported.setdefault(name, []).append((member, ordinal))
-        for member in (*self.inputs, *self.libraries):
-            for ordinal in member.symbols.values():
-                family = member.families[ordinal]
-                if family is not None:
-                    self._providers.setdefault(family, []).append((member, ordinal))
+        if faults:
+            raise LoomError(faults)
+
+    @property
+    def members(self) -> list[Member]:
+        """All modules, inputs first."""
+        return [*self.inputs, *self.libraries]
 
     def known(self) -> list[str]:
         """Names that inputs define or libraries export."""
-        return [*self._direct, *self._exported]
+        return [
+            *(n for m in self.inputs for n, k in m.symbols().items() if not m.declares(k)),
+            *(n for m in self.libraries for n, k in m.symbols().items() if m.is_exported(k) and not m.declares(k)),
+        ]
 
-    def direct(self, name: str) -> tuple[Member, Op] | None:
+    def _offers(self, member: Member, ordinal: int) -> bool:
+        """Whether a library lets others use a definition."""
+        if member.declares(ordinal):
+            return False
+        if member.is_exported(ordinal) or member.op_name(ordinal) in _OFFERED:
+            return True
+        return is_record(member.op(ordinal))
+
+    def direct(self, name: str) -> Found | None:
         """The definition of a name in the inputs."""
-        found = self._direct.get(name)
-        return (found[0], found[0].op(found[1])) if found is not None else None
+        for member in self.inputs:
+            ordinal = member.find(name)
+            if ordinal is not None and not member.declares(ordinal):
+                return member, member.op(ordinal)
+        return None
 
-    def exported(self, name: str) -> list[tuple[Member, Op]]:
-        """The definitions of a name that libraries export."""
-        return [(member, member.op(ordinal)) for member, ordinal in self._exported.get(name, ())]
+    def exported(self, name: str, user: Member | None = None) -> list[Found]:
+        """The definitions of a name that libraries offer to a module (without one: to a request for a root)."""
+        found = []
+        for member in self.libraries:
+            if member.role is Role.TRANSITIVE and (user is None or user.role is Role.INPUT):
+                continue
+            ordinal = member.find(name)
+            if ordinal is not None and self._offers(member, ordinal):
+                found.append((member, member.op(ordinal)))
+        return found
 
-    def providers(self, family: str) -> list[tuple[Member, Op]]:
+    def hidden(self, name: str) -> list[Member]:
+        """The transitive libraries that export a name."""
+        found = []
+        for member in self.libraries:
+            ordinal = member.find(name) if member.role is Role.TRANSITIVE else None
+            if ordinal is not None and self._offers(member, ordinal):
+                found.append(member)
+        return found
+
+    def providers(self, family: str) -> list[Found]:
         """The providers of a template family, anywhere."""
-        return [(member, member.op(ordinal)) for member, ordinal in self._providers.get(family, ())]
+        return [(member, member.op(k)) for member in self.members for k in member.providers(family)]
 
-    def definition(self, name: str, declaration: Op) -> tuple[Member, Op] | None:
-        """The definition that satisfies a declaration, or ``None``. Two eligible ones are an error."""
+    def definition(self, name: str, declaration: Op, user: Member) -> Found | None:
+        """The definition that satisfies a declaration of a module, or ``None``. Two eligible ones are an error."""
         if "import_module" in declaration.spec.attribute_index and declaration.attribute("import_module") is not None:
             return None
         found = self.direct(name)
-        candidates = [] if found is not None else self.exported(name)
-        own = UNQUALIFIED.get(declaration.name)
-        candidates = [c for c in candidates if c[1].name == own or c[1].name not in UNQUALIFIED.values()]
-        if len(candidates) > 1 and not all(op.name in SHARED for _, op in candidates):
-            raise LoomError([_duplicate(name, candidates[1][1], candidates[0][1])])
-        found = found or (candidates[0] if candidates else None)
+        if found is None:
+            own = UNQUALIFIED.get(declaration.name)
+            candidates = self.exported(name, user)
+            found = self.single(name, [c for c in candidates if c[1].name == own or c[1].name not in _DATA])
         if found is not None:
             check_compatible(declaration, found[1])
         return found
 
-
-def _duplicate(name: str, op: Op, other: Op) -> Diagnostic:
-    return Diagnostic(
-        "SYMBOL/005",
-        f"'@{name}' has two definitions",
-        op.loc,
-        {"symbol_name": name},
-        related=(Related("the other definition", other.loc),),
-        emitter="linker",
-    )
-
-
-def _other_kind(name: str, declaration: Op, definition: Op) -> Diagnostic:
-    return Diagnostic(
-        "SYMBOL/003",
-        f"'@{name}' is declared as '{declaration.name}', but defined as '{definition.name}'",
-        declaration.loc,
-        {"symbol_name": name, "actual_kind": definition.name, "expected_kind": "global.rodata.def"},
-        related=(Related("the definition", definition.loc),),
-        emitter="linker",
-    )
-
-
-def _signature(op: Any) -> list[tuple[str, list[str]]]:
-    """Texts of a signature's types in which its own values have positional names, for comparison."""
-    parts = []
-    for region in op.regions[:2]:
-        args = region.entry.args
-        names = {a: f"#{i}" for i, a in enumerate(args)}
-        parts.append(("argument", _texts([a.type for a in args], names)))
-    if op.spec.result_spec_attributes:
-        specs = op.result_specs
-        names = {a: f"#{i}" for i, a in enumerate(op.regions[0].entry.args)}
-        names.update({s.value: f"#r{i}" for i, s in enumerate(specs) if s.value is not None})
-        parts.append(("result", _texts([s.type for s in specs], names)))
-    return parts
-
-
-def _texts(types: Sequence[Type], names: Mapping[Value, str]) -> list[str]:
-    return [t.spell(lambda value: names.get(value, "?")) for t in types]
-
-
-def check_compatible(declaration: Op, definition: Op) -> None:
-    """A definition must have the signature that the declaration states, up to names."""
-    name = symbol_name(declaration)
-    if declaration.name == "global.rodata.decl" and definition.name != "global.rodata.def":
-        raise LoomError([_other_kind(name or "", declaration, definition)])
-    if not declaration.regions or not definition.regions:
-        return
-    families = {declaration.name.partition(".")[0], definition.name.partition(".")[0]}
-    ours, theirs = _signature(declaration), _signature(definition)
-    if len(families) == 1 and ours == theirs:
-        return
-    texts = ["; ".join(f"{role}s ({', '.join(types)})" for role, types in part) for part in (ours, theirs)]
-    raise LoomError(
-        [
-            Diagnostic(
-                "SYMBOL/006",
-                f"'@{name}' is declared with {texts[0]}, but defined with {texts[1]}",
-                declaration.loc,
-                {"symbol_name": name or ""},
-                related=(Related("the definition", definition.loc),),
-                emitter="linker",
-            )
+    def single(self, name: str, candidates: Sequence[Found]) -> Found | None:
+        """The only candidate, or the first of several that are equal. Raises ``LoomError`` when they are not."""
+        if not candidates:
+            return None
+        member, op = candidates[0]
+        faults = [
+            duplicate(name, other, module.name, op, member.name)
+            for module, other in candidates[1:]
+            if not is_shared(other, op)
         ]
-    )
+        if faults:
+            raise LoomError(faults)
+        return candidates[0]

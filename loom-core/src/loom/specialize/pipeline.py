@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from loom.facts.analysis import FunctionFacts
+from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
@@ -100,6 +101,8 @@ def _specialize_function(
 
 def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:
     """Replace every ``config.get`` of a defined key by its value."""
+    from loom.dialects.encoding.ops import Define
+
     for op in list(function.walk()):
         if op.name != "config.get":
             continue
@@ -114,9 +117,11 @@ def bind_configuration(function: Op, symbols: dict[str, Op]) -> None:
                 symbol_name=op.attribute("key"),
             )
         value = definition.value
-        if not isinstance(value, int | float):
-            continue
-        constant = make_constant(op.results[0].type, value, op.loc)
+        constant = (
+            Define([], [value, None], [op.results[0].type], segments=(0,), loc=op.loc)
+            if isinstance(value, Encoding)
+            else make_constant(op.results[0].type, value, op.loc)
+        )
         constant.insert_before(op)
         op.replace_with(constant.results)
 

@@ -190,8 +190,7 @@ def encoding(p: Parser) -> Encoding:
     name = token[1:]
     p.i += 1
     if name in p.aliases and p.toks[p.i] != "<":
-        target = p.aliases[name]
-        return Encoding(target.family, target.primary, target.params, target.tight, alias=name)
+        return p.aliases[name]
     tight = name in ENCODING_FAMILIES
     primary: list[object] = []
     params: dict[str, object] = {}
@@ -257,7 +256,7 @@ def parse_alias(p: Parser) -> None:
     target = encoding(p)
     if name in ENCODING_FAMILIES or name in CONDITION_FAMILIES or name in p.aliases:
         p.fail("PARSE/014", f"alias '#{name}' reuses a name", start, detail=name)
-    p.aliases[name] = Encoding(target.family, target.primary, target.params, target.tight)
+    p.aliases[name] = target
 
 
 # -- predicates --------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
@@ -10,7 +11,9 @@ from loom.ir.types import Type
 from loom.text.names import Naming
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from loom.ir.attributes import Encoding
 
     Writer = Callable[["Printer", Op], str]
 
@@ -183,13 +186,28 @@ def print_module(module: Module) -> str:
         return _module_text(module)
 
 
+def _with_aliases(text: str, aliases: Mapping[str, Encoding]) -> str:
+    """The text of a module's operations with each encoding that has an alias replaced by that.
+
+    Types are shared between modules and the encodings in them are spelled out, so this is the one place to do it.
+    """
+    names: dict[str, str] = {}
+    for name, encoding in aliases.items():
+        names.setdefault(str(encoding), f"#{name}")
+    # Longer ones first: an encoding may be a parameter of another.
+    spelled = "|".join(re.escape(full) for full in sorted(names, key=len, reverse=True))
+    token = re.compile(rf'"(?:[^"\\\n]|\\.)*"|//[^\n]*|({spelled})(?![\w.$<-])')
+    return token.sub(lambda match: names[match[1]] if match[1] is not None else match[0], text)
+
+
 def _module_text(module: Module) -> str:
     parts: list[str] = []
     if module.header:
         parts.extend(f"// {line}" if line else "//" for line in module.header)
         parts.append("")
     for name, encoding in module.aliases.items():
-        parts.append(f"#{name} = {encoding.full_text()}")
+        parts.append(f"#{name} = {encoding}")
+    start = len(parts)
     records = [op for op in module.body if "keyed_record" in op.spec.traits]
     others = [op for op in module.body if "keyed_record" not in op.spec.traits]
     records.sort(key=lambda op: (op.name, str(op.attributes[0])))
@@ -201,6 +219,8 @@ def _module_text(module: Module) -> str:
         first = False
     if not parts:
         return ""
+    if module.aliases:
+        parts[start:] = [_with_aliases("\n".join(parts[start:]), module.aliases)]
     while parts and parts[-1] == "":
         parts.pop()
     return "\n".join(parts) + "\n"

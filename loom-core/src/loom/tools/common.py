@@ -131,8 +131,8 @@ def add_form_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_config_options(parser: argparse.ArgumentParser) -> None:
-    """Add ``--config`` and ``--config-file`` to a command."""
+def add_config_options(parser: argparse.ArgumentParser, *, schema: bool = False) -> None:
+    """Add ``--config`` and ``--config-file`` to a command, and with ``schema`` the options that look at all keys."""
     parser.add_argument(
         "--config",
         action="append",
@@ -147,6 +147,38 @@ def add_config_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="bind the configuration keys of a JSON file, which may have comments (repeatable)",
     )
+    if not schema:
+        parser.set_defaults(require_resolved_config=False, print_config_schema=False)
+        return
+    parser.add_argument(
+        "--require-resolved-config", action="store_true", help="every declared configuration key must have a value"
+    )
+    parser.add_argument(
+        "--print-config-schema", action="store_true", help="print the configuration keys as JSON instead of a result"
+    )
+
+
+def bind_config(args: argparse.Namespace, module: Module) -> bool:
+    """Bind the values of the options of :func:`add_config_options` in a module, in place.
+
+    Warns of keys on the command line that the module does not have. Returns whether the command is done, because
+    only the schema was asked for.
+    """
+    from loom.config_values import read_config
+    from loom.ir.diagnostics import LoomError
+    from loom.specialize.configuration import bind_values, config_schema, require_bound
+
+    if args.print_config_schema:
+        import json
+
+        write_output(args.output, (json.dumps(config_schema(module), indent=2) + "\n").encode())
+        return True
+    warnings = bind_values(module, read_config(args.config, args.config_file))
+    if warnings:
+        report(LoomError(warnings))
+    if args.require_resolved_config:
+        require_bound(module)
+    return False
 
 
 def read_module_input(path: str, form: str) -> tuple[bytes, str]:

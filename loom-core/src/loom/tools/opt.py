@@ -13,6 +13,7 @@ from loom.tools.common import (
     EXIT_OK,
     add_config_options,
     add_form_options,
+    bind_config,
     make_parser,
     read_module_input,
     run_tool,
@@ -60,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="append a pass (repeatable)",
     )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target whose facts the passes may use")
-    add_config_options(parser)
+    add_config_options(parser, schema=True)
     parser.add_argument(
         "--verify", choices=("true", "false"), default="true", help="check the module before and after each pass"
     )
@@ -151,6 +152,8 @@ def _run(args: argparse.Namespace) -> int:
 
     data, name = read_module_input(args.input, args.source_format)
     module = api.load_bytes(data, name)
+    if bind_config(args, module):
+        return EXIT_OK
     dumps = Dumps(args)
     runner = Runner(
         module,

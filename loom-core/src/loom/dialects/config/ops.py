@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from loom.dialects.config import verify as v
 from loom.ir.attributes import Predicate
 from loom.ir.core import Op, Region, Value
 from loom.ir.types import Type
@@ -10,7 +11,13 @@ from loom.spec import kinds as k
 from loom.spec import model as s
 
 
-@s.op("config.decl", " $key : $<declared body type predicates>", traits=("symbol", "declaration"), symbol="key")
+@s.op(
+    "config.decl",
+    " $key : $<declared body type predicates>",
+    traits=("symbol", "declaration"),
+    symbol="key",
+    verify=v.declared,
+)
 class Decl(Op):
     """A compile-time choice that a definition elsewhere binds."""
 
@@ -20,7 +27,7 @@ class Decl(Op):
     body: Region = s.region(None)
 
 
-@s.op("config.def", " $key = $value : $type", traits=("symbol",), symbol="key")
+@s.op("config.def", " $key = $value : $type", traits=("symbol",), symbol="key", verify=v.defined)
 class Def(Op):
     """The value of a compile-time choice."""
 
