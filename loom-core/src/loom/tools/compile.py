@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loom.tools.common import EXIT_OK, make_parser, read_input, run_tool, write_files, write_output
+from loom.tools.common import (
+    EXIT_OK,
+    add_config_options,
+    bind_config,
+    make_parser,
+    read_input,
+    run_tool,
+    write_files,
+    write_output,
+)
 
 if TYPE_CHECKING:
     from loom.api import Compilation
@@ -37,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--library", action="append", default=[], metavar="PATH", help="link against this library first (repeatable)"
     )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target profile; see loom-plugins")
+    add_config_options(parser)
     parser.add_argument("--format", metavar="NAME", help="artifact format (default: the target's)")
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="primary artifact (default: -)")
     parser.add_argument(
@@ -77,13 +87,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from loom import api
+    from loom.config_values import read_config
     from loom.ir.diagnostics import fail
     from loom.report.compile_report import compile_report
 
     module = api.load_bytes(*read_input(args.input))
     if args.library:
         libraries = [api.load_bytes(*read_input(path)) for path in args.library]
-        module = api.link([module], libraries, args.root, args.target)
+        config = read_config(args.config, args.config_file)
+        module = api.link([module], libraries, args.root, args.target, config=config)
+    bind_config(args, module)
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
     compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
