@@ -52,7 +52,8 @@ def findings(*lines: str) -> list[Diagnostic]:
         'kernel.assert %flag "ordered input" : i1',
         "kernel.exit %flag : i1",
         "%r = kernel.workgroup.storage align(16) %zero : buffer",
-        "%p = kernel.barrier.arrive<workgroup> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase",
+        "%p = kernel.barrier.arrive<workgroup> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase\n"
+        "  kernel.barrier.wait %p : kernel.barrier.phase",
         "%g = kernel.async.group -> kernel.async.group",
         "buffer.fence scope(workgroup) ordering(acq_rel)",
         "%total, %a, %b = buffer.pack [align(16) %zero, %zero] : offset",
@@ -76,7 +77,8 @@ def test_statements_are_read_printed_and_valid(statement: str) -> None:
         ("%r = kernel.subgroup.vote.ballot %flag : i1 -> i8", "TYPE/004"),
         ("%r = kernel.workgroup.storage align(12) %zero : buffer", "STRUCTURE/014"),
         (
-            "%p = kernel.barrier.arrive<global> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase",
+            "%p = kernel.barrier.arrive<global> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase\n"
+            "  kernel.barrier.wait %p : kernel.barrier.phase",
             "STRUCTURE/014",
         ),
         ("buffer.fence scope(workgroup) ordering(relaxed)", "STRUCTURE/014"),

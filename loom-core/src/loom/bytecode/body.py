@@ -19,11 +19,10 @@ from loom.bytecode.layout import (
     REGIONS_SHIFT,
     SYMBOL_NAME,
 )
-from loom.bytecode.locations import recorded_span
 from loom.bytecode.types import read_type
 from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Op, Region, Value
-from loom.ir.diagnostics import Location
+from loom.ir.diagnostics import Location, placed_span
 from loom.ir.types import ERROR, Type
 from loom.spec.kinds import AttributeKind
 
@@ -232,7 +231,7 @@ class BodyReader:
             file = cursor.word()
             if not 0 < file <= len(self.sources):
                 raise IndexError
-            block.loc = recorded_span(self.sources[file - 1], [cursor.word() for _ in range(4)])
+            block.loc = placed_span(self.sources[file - 1], [cursor.word() for _ in range(4)])
         at = cursor.at
         for _ in range(flags >> ARGUMENTS_SHIFT):
             word = words[at]

@@ -15,14 +15,11 @@ from typing import Final
 
 from loom.bytecode.failures import Damage
 from loom.bytecode.varint import decode_words, encode_words, leading_word, unzigzag, zigzag
-from loom.ir.diagnostics import Location, SourceFile, Span, resolve
+from loom.ir.diagnostics import Location, PlacedSource, SourceFile, resolve
 
 Position = tuple[int, int, int, int]
 
 _FIELDS: Final = 4
-# Character offsets of a recorded file are made up of line and column.
-_LINE_SHIFT: Final = 32
-_COLUMN_MASK: Final = (1 << _LINE_SHIFT) - 1
 
 _CONTINUED: Final = bytes(range(128, 256))
 _TOO_LONG: Final = re.compile(rb"[\x80-\xff]{5}|[\x80-\xff]\x00")
@@ -53,8 +50,8 @@ class Positions:
         return self._decoded[index]
 
 
-class RecordedSource(SourceFile):
-    """A source known by its name and by the positions of operations, without its text.
+class RecordedSource(PlacedSource):
+    """A source known by its name and by the positions of operations.
 
     ``shift`` leads from the number of an operation to its entry among the positions.
     """
@@ -62,33 +59,14 @@ class RecordedSource(SourceFile):
     __slots__ = ("_positions", "_shift")
 
     def __init__(self, name: str, positions: Positions, shift: int = 0) -> None:
-        super().__init__(name, "")
+        super().__init__(name)
         self._positions = positions
         self._shift = shift
 
     def token_span(self, index: int) -> tuple[int, int]:
         """Start and end of the operation with a number, as made-up offsets."""
         line, column, end_line, end_column = self._positions[index + self._shift]
-        return offset(line, column), offset(end_line, end_column)
-
-    def line_column(self, offset: int) -> tuple[int, int]:
-        """Line and column of a made-up offset."""
-        return offset >> _LINE_SHIFT, offset & _COLUMN_MASK
-
-    def line_text(self, line: int) -> str:
-        """The text was not recorded."""
-        return ""
-
-
-def offset(line: int, column: int) -> int:
-    """The made-up offset of a position."""
-    return line << _LINE_SHIFT | column
-
-
-def recorded_span(name: str, position: Sequence[int]) -> Span:
-    """A location with a file name and a position, and nothing else."""
-    line, column, end_line, end_column = position
-    return Span(RecordedSource(name, Positions(0, b"")), offset(line, column), offset(end_line, end_column))
+        return self.offset(line, column), self.offset(end_line, end_column)
 
 
 def encode_locations(sources: Sequence[int], positions: Sequence[Position]) -> bytes:

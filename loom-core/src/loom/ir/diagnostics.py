@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -63,6 +63,39 @@ class Span:
     source: SourceFile = attrs.field(eq=False, repr=lambda source: source.name)
     start: int
     end: int
+
+
+# Character offsets of a source without text are made up of line and column.
+_LINE_SHIFT = 32
+_COLUMN_MASK = (1 << _LINE_SHIFT) - 1
+
+
+class PlacedSource(SourceFile):
+    """A source known by its name and by positions in it, without its text."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, "")
+
+    @staticmethod
+    def offset(line: int, column: int) -> int:
+        """The made-up offset of a position."""
+        return line << _LINE_SHIFT | column
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column of a made-up offset."""
+        return offset >> _LINE_SHIFT, offset & _COLUMN_MASK
+
+    def line_text(self, line: int) -> str:
+        """There is no text."""
+        return ""
+
+
+def placed_span(name: str, position: Sequence[int]) -> Span:
+    """A range with a file name, lines and columns (line, column, end line, end column), and nothing else."""
+    line, column, end_line, end_column = position
+    return Span(PlacedSource(name), PlacedSource.offset(line, column), PlacedSource.offset(end_line, end_column))
 
 
 # An operation's location: a token of a file (cheap to make while parsing), a resolved span, or nothing.

@@ -300,6 +300,10 @@ class Parser:
         self.i = i + 1
         self.pending_results = names
         op = reader(self, names, (self.source, i))
+        if toks[self.i] == "loc" and toks[self.i + 1] == "(":
+            from loom.text.locations import read_location
+
+            op.loc = read_location(self) or op.loc
         results = op.results
         if len(names) == 1 == len(results) and names[0] not in self.scope and self.forward is None:
             # One result with a fresh name, by far the commonest case; `define_results` handles every other.

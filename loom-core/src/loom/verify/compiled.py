@@ -10,6 +10,7 @@ from loom.ir.diagnostics import Diagnostic
 from loom.ir.types import ERROR, Type
 from loom.spec.constraints import Constraint
 from loom.spec.model import OpSpec
+from loom.verify.attributes import attribute_findings, count_finding, test_of
 
 Check = Callable[[Op], list[Diagnostic] | None]
 
@@ -24,14 +25,45 @@ def check_of(cls: type[Op]) -> Check:
     return found
 
 
+# Trait -> traits that contradict it (language reference, part 1, section 5.2).
+CONFLICTS: Final[dict[str, frozenset[str]]] = {
+    "hint": frozenset({"pure", "unknown_effects", "nondeterministic", "reads", "writes", "convergent", "speculatable"}),
+    "pure": frozenset({"nondeterministic", "unknown_effects", "unique_identity", "reads", "writes"}),
+    "unknown_effects": frozenset({"reads", "writes"}),
+    "speculatable": frozenset(
+        {"unknown_effects", "nondeterministic", "unique_identity", "reads", "writes", "convergent"}
+    ),
+}
+
+
+def trait_conflict(spec: OpSpec) -> tuple[str, str] | None:
+    """Two traits of a declaration that contradict each other."""
+    for trait, others in CONFLICTS.items():
+        if trait in spec.traits and spec.traits & others:
+            return trait, min(spec.traits & others)
+    return None
+
+
+def _conflict(op: Op, a: str, b: str) -> Diagnostic:
+    return Diagnostic(
+        "STRUCTURE/016",
+        f"'{op.name}' is declared both {a} and {b}",
+        op.loc,
+        {"op_name": op.name, "trait_a": a, "trait_b": b},
+    )
+
+
 def _generate(spec: OpSpec) -> Check:
     """Straight-line tests that fall through to :func:`_explain` only when something is wrong.
 
     A scalar op costs a handful of set lookups; messages are built off the fast path.
     """
     constants: dict[str, Any] = {"explain": lambda op: _explain(spec, op), "custom": spec.verify}
-    tests: list[str] = []
+    tests: list[str] = [f"len(a) != {len(spec.attributes)}"]
     lines: list[str] = []
+    conflict = trait_conflict(spec)
+    if conflict is not None:
+        return lambda op: [_conflict(op, *conflict)]
     if not spec.segmented:
         tests.append(f"len(o) != {len(spec.operands)}")
     if not any(r.variadic for r in spec.results):
@@ -51,8 +83,15 @@ def _generate(spec: OpSpec) -> Check:
     for group in spec.same_type:
         _same_test(spec, tests, group)
     for i, attribute in enumerate(spec.attributes):
-        if attribute.required:
+        test = test_of(attribute.kind)
+        if test is not None:
+            constants[f"k{i}"] = test
+            present = f"a[{i}] is None or not " if attribute.required else f"a[{i}] is not None and not "
+            tests.append(f"({present}k{i}(a[{i}]))")
+        elif attribute.required:
             tests.append(f"a[{i}] is None")
+    if spec.successors:
+        tests.append(f"len(op.successors) != {len(spec.successors)}")
     if spec.regions:
         tests.append("bad_regions(op)")
         constants["bad_regions"] = lambda op: bool(_region_findings(spec, op))
@@ -115,6 +154,8 @@ def _bad_groups(spec: OpSpec, op: Op) -> bool:
 
 def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
     """Build the findings of an op that failed its fast tests."""
+    if len(op.attributes) != len(spec.attributes):
+        return [count_finding(spec, op)]
     found: list[Diagnostic] = []
     loc = op.loc
     expected = len(spec.operands)
@@ -188,16 +229,16 @@ def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
     if not found:
         for group in spec.same_type:
             found += _same_type_findings(spec, op, group)
-    for attribute, stored in zip(spec.attributes, op.attributes, strict=True):
-        if attribute.required and stored is None:
-            found.append(
-                Diagnostic(
-                    "TYPE/005",
-                    f"'{op.name}' needs the attribute '{attribute.key}'",
-                    loc,
-                    {"attr_name": attribute.key, "actual_kind": "absent", "expected_kind": attribute.kind.name},
-                )
+    found += attribute_findings(spec, op)
+    if len(op.successors) != len(spec.successors):
+        found.append(
+            Diagnostic(
+                "STRUCTURE/023",
+                f"'{op.name}' has {len(op.successors)} successors, not {len(spec.successors)}",
+                loc,
+                {"op_name": op.name, "successor_index": min(len(op.successors), len(spec.successors))},
             )
+        )
     found += _region_findings(spec, op)
     if not found and spec.verify is not None:
         found = spec.verify(op) or []

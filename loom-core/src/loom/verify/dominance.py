@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from loom.ir.core import Block, Op, Region, Value
-from loom.ir.diagnostics import Diagnostic, Related
-from loom.ir.types import ERROR
+from loom.ir.diagnostics import Diagnostic, Location, Related
+from loom.ir.types import ERROR, EncodingType, ShapedType
 
 
 def dominators(region: Region) -> dict[Block, Block | None]:
@@ -101,6 +101,9 @@ class DominanceChecker:
         for arg in block.args:
             visible.add(arg)
             added.append(arg)
+        for arg in block.args:
+            if not arg.type.text:
+                self._type(arg, block)
         op = block.first
         while op is not None:
             if op.regions:
@@ -194,22 +197,49 @@ class DominanceChecker:
                         )
                     )
 
-    def _type(self, value: Value, op: Op) -> None:
-        for named in value.type.values():
-            if named not in self.visible:
-                self._report(named, op)
+    def _type(self, value: Value, place: Op | Block) -> None:
+        """What the type of a value names is visible, and what it names as its encoding is an encoding."""
+        type_ = value.type
+        encoding = type_.encoding if isinstance(type_, ShapedType) and isinstance(type_.encoding, Value) else None
+        for named in type_.values():
+            if named in self.visible:
+                if named is encoding and not isinstance(named.type, EncodingType) and named.type is not ERROR:
+                    self._encoding(named, place, "ENCODING/005", f"is {named.type}, not an encoding")
+            elif named is encoding:
+                self._encoding(named, place, "ENCODING/004", "is not defined where a type names it as its encoding")
+            else:
+                self._report(named, place)
 
-    def _report(self, value: Value, op: Op) -> None:
+    def _encoding(self, named: Value, place: Op | Block, code: str, problem: str) -> None:
+        name = named.name or "?"
+        params: dict[str, object] = {"field_name": "encoding", "value_name": name}
+        if code == "ENCODING/005":
+            params["actual_type"] = named.type
+        related = _definition(named)
+        self.findings.append(Diagnostic(code, f"'%{name}' {problem}", _place(place), params, related=related))
+
+    def _report(self, value: Value, place: Op | Block) -> None:
         name = value.name or "?"
-        owner = value.owner
-        where = owner.loc if isinstance(owner, Op) else None
-        related = (Related(f"'%{name}' is defined here", where),) if where is not None else ()
         self.findings.append(
             Diagnostic(
                 "DOMINANCE/001",
                 f"'%{name}' is used where its definition does not dominate",
-                op.loc,
+                _place(place),
                 {"value_name": name},
-                related=related,
+                related=_definition(value),
             )
         )
+
+
+def _place(place: Op | Block) -> Location:
+    """Where to point: the entry block of a body has no place of its own."""
+    if place.loc is None and isinstance(place, Block) and place.parent is not None and place.parent.parent is not None:
+        return place.parent.parent.loc
+    return place.loc
+
+
+def _definition(value: Value) -> tuple[Related, ...]:
+    """A note with the place where a value is defined, if it has one."""
+    owner = value.owner
+    where = owner.loc if isinstance(owner, Op) else None
+    return (Related(f"'%{value.name or '?'}' is defined here", where),) if where is not None else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from loom.ir.core import Op
@@ -10,48 +11,68 @@ from loom.ir.diagnostics import Diagnostic
 EFFECTFUL = frozenset({"reads", "writes", "unknown_effects", "convergent", "allocates"})
 
 
-def is_pure_function(function: Op, symbols: dict[str, Op], pending: frozenset[Op] = frozenset()) -> bool:
-    """Whether a function is declared pure or its body provably is."""
-    if "purity" in function.spec.attribute_index and function.attribute("purity") == "pure":
-        return True
-    if "declaration" in function.spec.traits or function in pending:
-        return False
-    counts = effect_counts(function, symbols, pending | {function})
-    return not any(counts)
+class Purity:
+    """Which functions of a module are pure. Every body is looked at once."""
 
+    __slots__ = ("_counts", "_symbols")
 
-def effect_counts(function: Op, symbols: dict[str, Op], pending: frozenset[Op] = frozenset()) -> tuple[int, int, int]:
-    """Number of reading, writing and convergent operations in a body; a call counts unless its callee is pure."""
-    reads = writes = convergent = 0
-    for op in function.walk():
-        traits = op.spec.traits
-        if op is function or not traits & EFFECTFUL:
-            continue
-        if "call" in traits:
-            if is_pure_call(op, symbols, pending):
+    def __init__(self, symbols: Mapping[str, Op]) -> None:
+        self._symbols = symbols
+        # ``None`` while a body is looked at: what calls itself is not proven pure.
+        self._counts: dict[Op, tuple[int, int, int] | None] = {}
+
+    def of_function(self, function: Op) -> bool:
+        """Whether a function is declared pure or its body provably is."""
+        if "purity" in function.spec.attribute_index and function.attribute("purity") == "pure":
+            return True
+        if "declaration" in function.spec.traits:
+            return False
+        if function in self._counts:
+            counts = self._counts[function]
+            return counts is not None and not any(counts)
+        return not any(self.counts(function))
+
+    def of_call(self, op: Op) -> bool:
+        """Whether a call is marked pure or its callee is a pure function."""
+        if "purity" in op.spec.attribute_index and op.attribute("purity") == "pure":
+            return True
+        name = op.attribute("callee") if "callee" in op.spec.attribute_index else op.attribute("family")
+        callee = self._symbols.get(name) if isinstance(name, str) else None
+        return callee is not None and self.of_function(callee)
+
+    def counts(self, function: Op) -> tuple[int, int, int]:
+        """Number of reading, writing and convergent operations in a body; a call counts unless its callee is pure."""
+        found = self._counts.get(function)
+        if found is not None:
+            return found
+        self._counts[function] = None
+        reads = writes = convergent = 0
+        for op in function.walk():
+            traits = op.spec.traits
+            if op is function or not traits & EFFECTFUL:
                 continue
-            reads += 1
-            writes += 1
-            continue
-        if "allocates" in traits:
-            # Fresh private storage cannot be observed outside; what is done to it counts by itself.
-            continue
-        reads += "reads" in traits or "unknown_effects" in traits
-        writes += "writes" in traits or "unknown_effects" in traits
-        convergent += "convergent" in traits
-    return reads, writes, convergent
+            if "call" in traits:
+                if self.of_call(op):
+                    continue
+                reads += 1
+                writes += 1
+                continue
+            if "allocates" in traits:
+                # Fresh private storage cannot be observed outside; what is done to it counts by itself.
+                continue
+            reads += "reads" in traits or "unknown_effects" in traits
+            writes += "writes" in traits or "unknown_effects" in traits
+            convergent += "convergent" in traits
+        self._counts[function] = (reads, writes, convergent)
+        return reads, writes, convergent
 
 
-def is_pure_call(op: Op, symbols: dict[str, Op], pending: frozenset[Op] = frozenset()) -> bool:
-    """Whether a call is marked pure or its callee is a pure function."""
-    if "purity" in op.spec.attribute_index and op.attribute("purity") == "pure":
-        return True
-    name = op.attribute("callee") if "callee" in op.spec.attribute_index else op.attribute("family")
-    callee = symbols.get(name) if isinstance(name, str) else None
-    return callee is not None and is_pure_function(callee, symbols, pending)
+def is_pure_call(op: Op, symbols: Mapping[str, Op]) -> bool:
+    """Whether a call is marked pure or its callee is a pure function; to ask for many, keep a :class:`Purity`."""
+    return Purity(symbols).of_call(op)
 
 
-def check_purity(op: Any, symbols: dict[str, Op]) -> list[Diagnostic]:
+def check_purity(op: Any, purity: Purity) -> list[Diagnostic]:
     """A pure function has no effects, and a call marked pure has a pure callee."""
     if (
         "function" in op.spec.traits
@@ -59,7 +80,7 @@ def check_purity(op: Any, symbols: dict[str, Op]) -> list[Diagnostic]:
         and "declaration" not in op.spec.traits
         and "low_function" not in op.spec.traits
     ):
-        reads, writes, convergent = effect_counts(op, symbols)
+        reads, writes, convergent = purity.counts(op)
         if reads or writes or convergent:
             return [
                 Diagnostic(
@@ -72,12 +93,12 @@ def check_purity(op: Any, symbols: dict[str, Op]) -> list[Diagnostic]:
     return []
 
 
-def check_pure_call(op: Any, symbols: dict[str, Op], boundary: str) -> list[Diagnostic]:
+def check_pure_call(op: Any, symbols: Mapping[str, Op], purity: Purity, boundary: str) -> list[Diagnostic]:
     """``func.call pure`` needs a callee that is declared or proven pure."""
     if op.name not in ("func.call", "template.call") or op.purity != "pure":
         return []
     callee = symbols.get(op.callee)
-    if callee is None or is_pure_function(callee, symbols):
+    if callee is None or purity.of_function(callee):
         return []
     return [
         Diagnostic(

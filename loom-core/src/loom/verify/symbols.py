@@ -14,6 +14,7 @@ from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant
 from loom.dialects.kernel.verify import check_dispatch, check_launch
 from loom.dialects.pipeline.verify import check_compose
 from loom.dialects.pipeline.verify_flow import check_stage
+from loom.dialects.template.verify import check_execution_choices
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related
 
@@ -132,6 +133,8 @@ USES: Final[dict[str, SymbolUse]] = {
 # Rules about several symbols at once.
 RELATIONS: Final[dict[str, Callable[[Any, dict[str, Op]], list[Diagnostic]]]] = {
     "global.store": check_constant_store,
+    "template.def": check_execution_choices,
+    "template.ukernel": check_execution_choices,
     "global.rodata.def": check_conflicts,
 }
 

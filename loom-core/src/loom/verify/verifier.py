@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from loom.dialects.channel.ownership import check_ownership, is_obligation
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError
 from loom.ir.recursion import deep_recursion
 from loom.verify.compiled import check_of
+from loom.verify.consumption import check_consumption, check_signature_ties, check_ties, ties_of
 from loom.verify.convergence import MEETINGS, check_convergence
 from loom.verify.dominance import DominanceChecker
-from loom.verify.effects import EFFECTFUL, check_poison, check_pure_call, check_purity
+from loom.verify.effects import EFFECTFUL, Purity, check_poison, check_pure_call, check_purity
+from loom.verify.phases import ARRIVE, WAIT, check_phases
 from loom.verify.symbols import RELATIONS, USES, check_references, check_symbols
 
 FINDING_LIMIT: Final = 100
@@ -23,6 +26,7 @@ def verify_module(module: Module) -> list[Diagnostic]:
     """Return the findings of all rules, at most :data:`FINDING_LIMIT`; an empty list means the module is valid."""
     symbols = module.symbols()
     findings = check_symbols(module, symbols)
+    purity = Purity(symbols)
     with deep_recursion():
         for op in module.body:
             if not op.spec.traits & MODULE_LEVEL:
@@ -32,7 +36,7 @@ def verify_module(module: Module) -> list[Diagnostic]:
                     )
                 )
                 continue
-            findings += _verify_root(op, symbols)
+            findings += _verify_root(op, symbols, purity)
             if len(findings) >= FINDING_LIMIT:
                 break
     return findings[:FINDING_LIMIT]
@@ -45,13 +49,14 @@ def require_valid(module: Module) -> None:
         raise LoomError(findings)
 
 
-def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
+def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagnostic]:
     findings: list[Diagnostic] = []
     name = symbol_name(root) or root.name
     last_name = ""
     check = None
     special = False
-    meets = False
+    meets = splits = ties = False
+    owes = any(is_obligation(a) for region in root.regions for block in region.blocks[:1] for a in block.args)
     for op in root.walk():
         if op.name != last_name:
             # Runs of equal ops are common; look their rules up once.
@@ -60,12 +65,14 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             traits = op.spec.traits
             indices = op.spec.attribute_index
             meets = meets or last_name in MEETINGS
+            splits = splits or last_name in (ARRIVE, WAIT)
+            owes = owes or op.spec.dialect == "channel"
             special = (
                 last_name in USES
+                or last_name in RELATIONS
                 or "target" in indices
                 or "witness" in indices
                 or bool(traits & EFFECTFUL)
-                or last_name in RELATIONS
                 or "poison_boundary" in traits
                 or "function" in traits
             )
@@ -75,12 +82,23 @@ def _verify_root(root: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
             findings += found
         if special:
             findings += check_references(op, symbols)
-            findings += check_purity(op, symbols)
-            findings += check_pure_call(op, symbols, name)
+            findings += check_purity(op, purity)
+            findings += check_pure_call(op, symbols, purity, name)
             findings += check_poison(op)
+            if op.spec.result_spec_attributes:
+                findings += check_signature_ties(op)
+            elif ties_of(op):
+                ties = True
+                findings += check_ties(op, op.operands, len(op.results))
     checker = DominanceChecker()
     checker.op(root)
     findings += checker.findings
     if meets and not findings:
         findings += check_convergence(root)
+    if splits and not findings:
+        findings += check_phases(root, purity)
+    if ties and not findings:
+        findings += check_consumption(root)
+    if owes and not findings:
+        findings += check_ownership(root)
     return findings

@@ -7,7 +7,7 @@ from typing import Any, Final
 from loom.dialects.kernel.verify import device_only
 from loom.dialects.scf.verify import out_of_contract
 from loom.ir.core import Op
-from loom.ir.diagnostics import Diagnostic
+from loom.ir.diagnostics import Diagnostic, Related
 from loom.ir.types import ERROR, I32, ShapedType, Type
 
 __all__ = ["arrive", "descriptor", "device_only", "group", "transfer", "wait"]
@@ -62,11 +62,39 @@ def transfer(op: Any) -> list[Diagnostic]:
         or source.element.byte_size not in TENSOR_ELEMENT_BYTES
     ):
         found.append(_mismatch(op, "target", target, "the source's rank (1 to 5) and element type"))
-    return found
+    return found + _used_once(op, "kernel.async.group")
+
+
+def _used_once(op: Any, user: str) -> list[Diagnostic]:
+    """The result of ``op`` is used exactly once, by an op of one name."""
+    value = op.results[0]
+    name = value.name or "?"
+    count = sum(value.uses.values())
+    if count != 1:
+        return [
+            Diagnostic(
+                "DOMINANCE/009",
+                f"'%{name}' is used {count} times; it must be used once, by '{user}'",
+                op.loc,
+                {"value_name": name, "actual_count": count, "expected_constraint": "exactly one use"},
+            )
+        ]
+    other = next(iter(value.uses))
+    if other.name == user:
+        return []
+    return [
+        Diagnostic(
+            "DOMINANCE/010",
+            f"'%{name}' is used by '{other.name}', but only '{user}' may",
+            other.loc,
+            {"value_name": name, "user_op": other.name, "expected_constraint": user},
+            related=(Related("it is made here", op.loc),),
+        )
+    ]
 
 
 def group(op: Any) -> list[Diagnostic]:
-    """Tokens come from transfers, and each joins one group."""
+    """Tokens come from transfers."""
     found = device_only(op) or []
     for i, token in enumerate(op.tokens):
         maker = token.defining_op
@@ -76,16 +104,7 @@ def group(op: Any) -> list[Diagnostic]:
                     "DOMINANCE/010",
                     f"token {i} of '{op.name}' does not come from a transfer",
                     op.loc,
-                    {"op_name": op.name, "field_name": f"tokens[{i}]", "expected_producer": "kernel.async transfer"},
-                )
-            )
-        elif len(token.uses) != 1:
-            found.append(
-                Diagnostic(
-                    "DOMINANCE/009",
-                    f"the token of '{maker.name}' is used {len(token.uses)} times, not once",
-                    maker.loc,
-                    {"op_name": maker.name, "field_name": "result", "use_count": len(token.uses)},
+                    {"value_name": token.name or "?", "user_op": op.name, "expected_constraint": "made by a transfer"},
                 )
             )
     return found
@@ -106,7 +125,7 @@ def arrive(op: Any) -> list[Diagnostic]:
         if op.attribute(name) != only:
             key = "memory_space" if name == "space" else name
             found.append(out_of_contract(op, key, op.attribute(name), only))
-    return found
+    return found + _used_once(op, "kernel.barrier.wait")
 
 
 def descriptor(op: Any) -> list[Diagnostic]:

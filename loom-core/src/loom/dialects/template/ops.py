@@ -5,6 +5,7 @@ from __future__ import annotations
 from loom.dialects import words as w
 from loom.dialects.func import verify as fv
 from loom.dialects.func.ops import TARGET, FunctionLike
+from loom.dialects.template import verify as v
 from loom.ir.attributes import Encoding, Predicate, ResultSpec
 from loom.ir.core import Op, Region, Value
 from loom.spec import constraints as c
@@ -29,7 +30,13 @@ class _Family(FunctionLike):
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
 
 
-@s.op("template.decl", _HEAD + _TAIL, traits=("symbol", "isolated", "function", "declaration"), symbol="callee")
+@s.op(
+    "template.decl",
+    _HEAD + _TAIL,
+    traits=("symbol", "isolated", "function", "declaration"),
+    symbol="callee",
+    verify=v.family,
+)
 class Decl(_Family):
     """A family: the compile-time contract that providers implement and applications ask for."""
 
@@ -41,7 +48,7 @@ class Decl(_Family):
     "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL + " $<body body>",
     traits=("symbol", "isolated", "function"),
     symbol="callee",
-    verify=fv.function,
+    verify=v.family,
 )
 class Def(_Family):
     """A provider: one selectable implementation of a family."""
@@ -56,6 +63,7 @@ class Def(_Family):
     "<$family>" + _HEAD + "⟦ priority($priority)⟧" + _TAIL,
     traits=("symbol", "isolated", "function", "declaration"),
     symbol="callee",
+    verify=v.family,
 )
 class UKernel(_Family):
     """A provider that is supplied outside the program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from loom.dialects.check.verify import literal_kind
@@ -16,7 +17,8 @@ from loom.dialects.vector.checks import (
     same_dims,
     shapes_differ,
 )
-from loom.ir.diagnostics import Diagnostic
+from loom.ir.core import Value
+from loom.ir.diagnostics import Diagnostic, Related
 from loom.ir.types import ERROR, I1, INTEGERS, ShapedType, Type
 from loom.spec.kinds import DYNAMIC
 
@@ -300,4 +302,35 @@ def table_quantize(op: Any) -> Findings:
                 {"result_name": "result", "actual_type": result, "threshold_count": count, "max_code": count},
             )
         )
-    return found
+    return found + _threshold_order(op)
+
+
+def _threshold_order(op: Any) -> Findings:
+    """Thresholds that are constants do not descend and are no NaN."""
+    maker = op.thresholds.defining_op
+    if maker is None or maker.name not in ("vector.from_elements", "vector.constant"):
+        return []
+    scalars = [maker.attributes[0]] if maker.name == "vector.constant" else [_literal(v) for v in maker.operands]
+    before: float | None = None
+    before_index = 0
+    for index, value in enumerate(scalars):
+        if value is None:
+            continue
+        if math.isnan(value) or (before is not None and value < before):
+            what = "is NaN" if math.isnan(value) else f"is below threshold {before_index}, {before}"
+            return [
+                Diagnostic(
+                    "STRUCTURE/015",
+                    f"threshold {index} of '{op.name}' {what}",
+                    op.loc,
+                    {"field_name": "thresholds", "left_index": before_index, "right_index": index},
+                    related=(Related("the thresholds are made here", maker.loc),),
+                )
+            ]
+        before, before_index = value, index
+    return []
+
+
+def _literal(value: Value) -> Any:
+    maker = value.defining_op
+    return maker.attributes[0] if maker is not None and maker.name == "scalar.constant" else None
