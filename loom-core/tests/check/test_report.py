@@ -141,6 +141,11 @@ def test_elements_have_the_documented_fields() -> None:
         "actual": "1",
         "expected": "0",
         "largest_absolute_error": "5",
+        "further": [
+            {"index": [0, 2], "actual": "2", "expected": "0"},
+            {"index": [1, 0], "actual": "3", "expected": "0"},
+            {"index": [1, 1], "actual": "4", "expected": "0"},
+        ],
     }
     assert shape == {
         "index": 2,
@@ -256,10 +261,13 @@ def test_failures_in_detail() -> None:
         "checks.loom:3:5: @broken: check.param.range: invalid parameter: parameter 'n': bad",
         "  hint: fix it",
     ]
-    assert text[2:7] == [
+    assert text[2:10] == [
         "@bad sample 1 {rows = 64, scale = 0.5}",
         "  expectation 1 (equal): %a against %want",
         "    5 of 6 elements differ; first at [0, 1]: actual 1, expected 0; largest absolute error 5",
+        "    then [0, 2]: actual 2, expected 0",
+        "    then [1, 0]: actual 3, expected 0",
+        "    then [1, 1]: actual 4, expected 0",
         "  checks.loom:3:5: expectation 2 (shape): %a",
         "    shape is [2, 3], expected [6]",
     ]

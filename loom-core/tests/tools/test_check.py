@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from loom import api
 from loom.tools.check import main
 
 COMMAND = (sys.executable, "-c", "import sys; from loom.tools.check import main; sys.exit(main())")
@@ -77,6 +79,13 @@ def wrong(tmp_path: Path) -> Path:
     return path
 
 
+THEN = (
+    "    then [2]: actual 0x40400000 (3.0), expected 0x40a00000 (5.0)",
+    "    then [3]: actual 0x40800000 (4.0), expected 0x40e00000 (7.0)",
+    "    then [4]: actual 0x40a00000 (5.0), expected 0x41100000 (9.0)",
+)
+
+
 def check(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     status = main([*map(str, arguments), "--device=reference"])
     captured = capsys.readouterr()
@@ -111,10 +120,12 @@ def test_a_wrong_expectation(capsys: pytest.CaptureFixture[str], wrong: Path) ->
         f"  {place}: expectation 0 (bitwise): %x against %want",
         "    32 of 33 elements differ; first at [1]: actual 0x40000000 (2.0), expected 0x40400000 (3.0); "
         "largest absolute error 32.0, largest relative error 0.49230769230769234",
+        *THEN,
         "@tails sample 2 {count = 64}",
         f"  {place}: expectation 0 (bitwise): %x against %want",
         "    63 of 64 elements differ; first at [1]: actual 0x40000000 (2.0), expected 0x40400000 (3.0); "
         "largest absolute error 63.0, largest relative error 0.49606299212598426",
+        *THEN,
         "hint: --file-output-dir=DIR keeps the files that failed cases write",
         "3 samples: 1 passed, 2 failed",
     ]
@@ -256,7 +267,88 @@ def test_json(capsys: pytest.CaptureFixture[str], wrong: Path) -> None:
     assert check(capsys, wrong, "--json")[1] == out
 
 
-# -- input that is no good -------------------------------------------------------------------------------------
+# -- expected failures -----------------------------------------------------------------------------------------
+
+
+def test_an_expected_failure_is_none(capsys: pytest.CaptureFixture[str], wrong: Path) -> None:
+    """Neither in the totals nor in the exit status; the rows and the details stay."""
+    status, out, _ = check(capsys, wrong, "--xfail=@tails=expectation")
+    assert status == 0
+    assert "xfail @tails: expected expectation; met expectation" in out.splitlines()
+    assert out.splitlines()[-1] == "3 samples: 1 passed, 0 failed; 1 skipped case; 1 expected failure"
+    status, out, _ = check(capsys, wrong, "--json", "--xfail=@tails=expectation")
+    report = json.loads(out)
+    assert (status, report["failed_sample_count"], report["xfail_count"]) == (0, 0, 1)
+    assert [sample["passed"] for sample in report["samples"]] == [True, False, False]
+    assert report["xfails"] == [
+        {"record": "@tails", "outcome": "xfail", "expected": ["expectation"], "observed": ["expectation"]}
+    ]
+
+
+def test_an_expected_failure_must_happen_as_expected(
+    capsys: pytest.CaptureFixture[str], source: Path, wrong: Path
+) -> None:
+    """A pass fails unless it is allowed, and so does another failure."""
+    status, out, _ = check(capsys, source, "--xfail=@tails=EVALUATE/002")
+    assert (status, out.splitlines()[-1]) == (1, "3 samples: 3 passed, 0 failed; 1 skipped case; 1 unexpected pass")
+    assert check(capsys, source, "--allow-failure=@tails=EVALUATE/002")[0] == 0
+    for option in ("--xfail", "--allow-failure"):
+        status, out, _ = check(capsys, wrong, f"{option}=@tails=EVALUATE/002, TYPE/012")
+        assert status == 1
+        assert "mismatch @tails: expected EVALUATE/002, TYPE/012; met expectation" in out
+    assert check(capsys, wrong, "--allow-failure=@tails=EVALUATE/002,expectation")[0] == 0
+    # A case that does not run here proves nothing either way.
+    assert check(capsys, source, "--xfail=@wide=EVALUATE/002")[0] == 0
+
+
+def test_diagnostics_and_planning_issues_can_be_expected(capsys: pytest.CaptureFixture[str], source: Path) -> None:
+    text = source.read_text()
+    source.write_text(text.replace("launch @add_one[%n](%n,", "launch @add_one[%n](%more,").replace(
+        "  %x = check.generate.iota", "  %more = check.literal value(99) : index\n  %x = check.generate.iota"
+    ))  # fmt: skip
+    status, out, _ = check(capsys, source, "--xfail=@tails=EVALUATE/002")
+    assert status == 0, out
+    source.write_text(text.replace('values([1, 33, 64]) name("count")', 'values([]) name("count")'))
+    assert check(capsys, source)[0] == 1
+    assert check(capsys, source, "--xfail=@tails=invalid_parameter,invalid_benchmark_assignment")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--xfail=tails=TYPE/001", "'tails=TYPE/001' is not @record=DOMAIN/NNN,..."),
+        ("--xfail=@tails", "'@tails' is not @record=DOMAIN/NNN,..."),
+        ("--xfail=@tails=TYPE/1", "'@tails=TYPE/1' is not @record=DOMAIN/NNN,..."),
+        ("--allow-failure=@tials=TYPE/001", "there is no case '@tials'"),
+    ],
+)
+def test_malformed_expected_failures(
+    capsys: pytest.CaptureFixture[str], source: Path, option: str, message: str
+) -> None:
+    assert message in refused(capsys, source, option)
+
+
+# -- input that is no good ----------------------------------------------------------------------------------------
+
+
+def test_standard_input(
+    capsys: pytest.CaptureFixture[str], source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Text or bytecode; files to read are looked for in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    text = source.read_text()
+    for data in (text.encode(), api.to_bytecode(api.parse(text))):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        assert check(capsys, "-")[0] == 0
+    np.save("in.npy", np.arange(4, dtype="<f4"))
+    reading = (
+        'check.case @c {\n  %x = check.file.read.npy path("in.npy") : tensor<4xf32>\n'
+        "  check.expect.equal actual(%x) expected(%x) : tensor<4xf32>\n  check.return\n}\n"
+    )
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(reading.encode())))
+    assert check(capsys, "-")[0] == 0
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"nonsense")))
+    assert "<stdin>:1:1: error" in refused(capsys, "-")
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:

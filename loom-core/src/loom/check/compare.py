@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from loom.check.elements import is_float, is_integer
 from loom.check.errors import CheckError
 from loom.check.host_tensor import HostTensor, bits_text, value_text
-from loom.check.verdict import ExpectationKind, Mismatch, NanPolicy, Verdict
+from loom.check.verdict import Difference, ExpectationKind, Mismatch, NanPolicy, Verdict
 from loom.evaluate.numeric import floats
 from loom.evaluate.numeric.formats import to_bits
 
 Mask = NDArray[np.bool_]
+
+MAX_LISTED = 4
+"""Differing elements of one expectation that are listed."""
 
 
 def expect_equal(actual: HostTensor, expected: HostTensor) -> Verdict:
@@ -98,8 +101,8 @@ def _verdict(
     mismatch_count = int(np.count_nonzero(differs))
     if mismatch_count == 0:
         return Verdict(kind, True)
-    first = np.unravel_index(int(np.argmax(differs)), differs.shape) if differs.ndim else ()
-    index = tuple(int(position) for position in first)
+    positions = np.flatnonzero(differs)[:MAX_LISTED]
+    index, *others = [tuple(int(i) for i in np.unravel_index(p, differs.shape)) for p in positions]
     absolute, relative = _largest_errors(actual, expected)
     mismatch = Mismatch(
         element_count=differs.size,
@@ -109,6 +112,7 @@ def _verdict(
         expected=_text(kind, expected, index),
         largest_absolute_error=absolute,
         largest_relative_error=relative,
+        further=tuple(Difference(at, _text(kind, actual, at), _text(kind, expected, at)) for at in others),
     )
     return Verdict(kind, False, _describe(mismatch) + policy, mismatch)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 if TYPE_CHECKING:
+    from loom.check.expected import ExpectedCodes
     from loom.plugins.records import TargetProfile
 
 DEFAULT_SAMPLE_CAP: Final = 4096
@@ -20,7 +21,8 @@ class CheckOptions:
 
     `cases` are symbol names without the sigil, empty for all. `sample` is the ordinal of the only sample to
     run of each case. Without an `output_directory` nothing is written. `device_name` names the device in
-    the report. `target` is what the module was specialized for, if for anything.
+    the report. `target` is what the module was specialized for, if for anything. `expected` are the records that are
+    expected to fail.
     """
 
     cases: tuple[str, ...] = ()
@@ -29,3 +31,4 @@ class CheckOptions:
     output_directory: Path | None = None
     device_name: str = "device"
     target: TargetProfile | None = None
+    expected: tuple[ExpectedCodes, ...] = ()

@@ -96,6 +96,8 @@ def plan_checks(module: Module, options: CheckOptions, registries: Registries) -
     """
     symbols = module.symbols()
     selected = _select(module, symbols, options.cases)
+    # Naming a record that is not there must not look like an expected failure.
+    _select(module, symbols, [entry.record for entry in options.expected], "named by --xfail or --allow-failure")
     context = PlanContext(symbols, registries, options)
     cases = tuple(_plan_case(op, context) for op in selected if op.name == _CASE)
     scenarios = tuple(plan_scenario(op, context) for op in selected if op.name == _SCENARIO)
@@ -108,7 +110,9 @@ def plan_checks(module: Module, options: CheckOptions, registries: Registries) -
     return CheckPlan(module, cases, scenarios, *_plan_benchmarks(module, symbols, cases, scenarios))
 
 
-def _select(module: Module, symbols: Mapping[str, Op], names: Sequence[str]) -> list[Op]:
+def _select(
+    module: Module, symbols: Mapping[str, Op], names: Sequence[str], asked: str = "asked for with --case"
+) -> list[Op]:
     for name in names:
         found = symbols.get(name)
         if found is None:
@@ -121,7 +125,7 @@ def _select(module: Module, symbols: Mapping[str, Op], names: Sequence[str]) -> 
                 f"'@{name}' is a '{found.name}', not a case or scenario",
                 found.loc,
                 emitter="check",
-                related=(Related("asked for with --case"),),
+                related=(Related(asked),),
                 symbol_name=name,
                 actual_kind=found.name,
                 expected_kind=_CASE,

@@ -100,9 +100,11 @@ def totals_line(report: TestReport) -> Line:
     """The last line: how many samples and trials passed and failed, and what did not run."""
     parts = []
     if report.sample_count or not report.trial_count:
-        parts.append(_totals(report.sample_count, report.failed_sample_count, "sample"))
+        passed = sum(sample.passed for sample in report.samples)
+        parts.append(_totals(report.sample_count, passed, report.failed_sample_count, "sample"))
     if report.trial_count:
-        parts.append(_totals(report.trial_count, report.failed_trial_count, "trial"))
+        passed = sum(trial.passed for trial in report.trials)
+        parts.append(_totals(report.trial_count, passed, report.failed_trial_count, "trial"))
     for count, noun in (
         (report.skipped_case_count, "skipped case"),
         (report.planning_issue_count, "planning issue"),
@@ -155,10 +157,13 @@ def _expectation_lines(failure: ExpectationFailure) -> list[Line]:
     place = f"{failure.source_location}: " if failure.source_location else ""
     against = f" against %{failure.expected_value_id}" if failure.expected_value_id else ""
     kind = f"expectation {failure.index} ({failure.kind.value})"
-    return [
+    lines = [
         Line(f"  {place}{kind}: %{failure.actual_value_id}{against}"),
         Line(f"    {failure.detail}"),
     ]
+    further = failure.mismatch.further if failure.mismatch is not None else ()
+    lines += [Line(f"    then {list(d.index)}: actual {d.actual}, expected {d.expected}") for d in further]
+    return lines
 
 
 def _sample_text(result: SampleResult) -> str:
@@ -185,8 +190,9 @@ def _duration(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _totals(count: int, failed: int, noun: str) -> str:
-    return f"{count_text(count, noun)}: {count - failed} passed, {failed} failed"
+def _totals(count: int, passed: int, failed: int, noun: str) -> str:
+    """Those that fail as expected are neither passed nor failed."""
+    return f"{count_text(count, noun)}: {passed} passed, {failed} failed"
 
 
 def count_text(count: int, noun: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from loom.check.entropy import fork, root
+from loom.check.expected import judge
 from loom.check.faults import runtime_issue
 from loom.check.gate import reason_to_skip
 from loom.check.invoke import Execution
@@ -87,6 +88,7 @@ def run_plan(
         skipped_cases=[outcome.skipped for outcome in outcomes if outcome.skipped is not None],
         planning_issues=plan.issues,
         truncated_cases=[outcome.truncated for outcome in outcomes if outcome.truncated is not None],
+        xfails=judge(options.expected, outcomes),
     )
 
 

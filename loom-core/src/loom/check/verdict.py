@@ -28,11 +28,20 @@ class NanPolicy(Enum):
 
 
 @frozen
+class Difference:
+    """One element that differs, with both values as text that reads back as the same value."""
+
+    index: tuple[int, ...]
+    actual: str
+    expected: str
+
+
+@frozen
 class Mismatch:
     """How two tensors of one shape differ.
 
-    `index` is the first differing element in row-major order. The largest errors are over all elements,
-    absent where no number expresses them (booleans, NaN, a relative error to zero). They are
+    `index` is the first differing element in row-major order, `further` are the next ones. The largest errors are
+    over all elements, absent where no number expresses them (booleans, NaN, a relative error to zero). They are
     text because JSON has no infinity and loses integers above 2^53.
     """
 
@@ -43,6 +52,7 @@ class Mismatch:
     expected: str
     largest_absolute_error: str | None = None
     largest_relative_error: str | None = None
+    further: tuple[Difference, ...] = ()
 
 
 @frozen

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, run_tool, wants_colour
+from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, read_input, run_tool, wants_colour
 
 PROG = "loom-check"
 EXAMPLES = """\
@@ -16,13 +16,16 @@ EXAMPLES = """\
   loom-check checks.loom --library=kernel.loom --device=sim --target=amdgpu:gfx1200
   loom-check saxpy.loom --case=@tails --sample=3   one sample of one case
   loom-check saxpy.loom --json > report.json       the report for programs
+  loom-check saxpy.loom --xfail=@tails=EVALUATE/002
+                                                   a case that is expected to fail with this diagnostic
+  loom-format old.loom | loom-check - --device=reference
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The command's arguments."""
     parser = make_parser(PROG, "Run the check cases of a Loom module on a device.", EXAMPLES)
-    parser.add_argument("input", metavar="FILE", help="module with check cases")
+    parser.add_argument("input", metavar="FILE", help="module with check cases; '-' reads standard input")
     parser.add_argument(
         "--library", action="append", default=[], metavar="PATH", help="link against this library (repeatable)"
     )
@@ -46,6 +49,21 @@ def build_parser() -> argparse.ArgumentParser:
         default=None,
         metavar="N",
         help="run at most this many samples of a case (default: 4096)",
+    )
+    parser.add_argument(
+        "--xfail",
+        action="append",
+        default=[],
+        metavar="@NAME=CODE[,...]",
+        help="this case or scenario must fail, with no other diagnostics than these (repeatable): codes such as "
+        "EVALUATE/002, kinds of device faults, or 'expectation'",
+    )
+    parser.add_argument(
+        "--allow-failure",
+        action="append",
+        default=[],
+        metavar="@NAME=CODE[,...]",
+        help="like --xfail, but it may also pass (repeatable)",
     )
     parser.add_argument(
         "--file-output-dir", metavar="DIR", help="where the files go that cases write; without it none are written"
@@ -100,6 +118,7 @@ def _run(args: argparse.Namespace) -> int:
 def _run_checks(args: argparse.Namespace) -> int:
     from loom import api
     from loom.check.console import Console, Verbosity, listing
+    from loom.check.expected import read_expected
     from loom.check.options import DEFAULT_SAMPLE_CAP, CheckOptions
     from loom.check.plan import plan_checks
     from loom.check.report import to_json
@@ -109,7 +128,9 @@ def _run_checks(args: argparse.Namespace) -> int:
     from loom.plugins.manager import load_plugins
 
     device, target = select_device(args.device, args.target)
-    module = api.prepare_checks([args.input], args.library, target)
+    expected = [read_expected(text, required=True) for text in args.xfail]
+    expected += [read_expected(text, required=False) for text in args.allow_failure]
+    module = api.prepare_checks([api.open_bytes(*read_input(args.input))], args.library, target)
     options = CheckOptions(
         cases=tuple(name.removeprefix("@") for name in args.case),
         sample=args.sample,
@@ -117,6 +138,7 @@ def _run_checks(args: argparse.Namespace) -> int:
         output_directory=Path(args.file_output_dir) if args.file_output_dir is not None else None,
         device_name=device.name,
         target=target,
+        expected=tuple(expected),
     )
     registries = load_plugins()
     plan = plan_checks(module, options, registries)
