@@ -95,10 +95,11 @@ def strand_lane(number: int, names: Sequence[str]) -> Lanes:
 
 
 def batches(geometry: LaunchGeometry, target_lanes: int, subgroup_size: int | None) -> Iterator[Lanes]:
-    """Cut a dispatch into batches of whole workgroups of about ``target_lanes`` lanes (at least one workgroup)."""
+    """Cut a dispatch into batches of about ``target_lanes`` lanes: whole workgroups, and whole clusters of them."""
     items = math.prod(geometry.workgroup_size)
     groups = math.prod(geometry.workgroups)
-    step = max(1, target_lanes // items)
+    unit = _cluster_run(geometry)
+    step = max(1, target_lanes // (items * unit)) * unit
     for first in range(0, groups, step):
         count = min(step, groups - first)
         lane = np.arange(count * items, dtype=np.int64)
@@ -111,3 +112,11 @@ def batches(geometry: LaunchGeometry, target_lanes: int, subgroup_size: int | No
             geometry=geometry,
             subgroup_size=subgroup_size,
         )
+
+
+def _cluster_run(geometry: LaunchGeometry) -> int:
+    """How many workgroups in linear order hold whole clusters: a run of rows or planes when clusters span them."""
+    for axis in (2, 1):
+        if geometry.cluster_size[axis] > 1:
+            return math.prod(geometry.workgroups[:axis]) * geometry.cluster_size[axis]
+    return geometry.cluster_size[0]

@@ -10,7 +10,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from loom.dialects.kernel import evaluate_collectives, evaluate_control, evaluate_transfers  # noqa: F401
+from loom.dialects.kernel import (  # noqa: F401
+    evaluate_cluster,
+    evaluate_collectives,
+    evaluate_control,
+    evaluate_tensor,
+    evaluate_transfers,
+)
 from loom.dialects.kernel.evaluate_scopes import geometry_of, subgroup_size
 from loom.evaluate.frame import Frame
 from loom.evaluate.lanes import AXES, Lanes
