@@ -58,6 +58,8 @@ class _Linker:
         self.open: list[tuple[Member, Op]] = []
         self.exported: set[str] = set()
         self.dependencies: set[Dependency] = set()
+        # Libraries that satisfy something of an input.
+        self.direct: set[Member] = set()
         # The first statement of each shared contract, open declaration and target record, by name.
         self._first: dict[str, list[Op]] = {}
         # Predicates that further declarations of a configuration key state.
@@ -208,6 +210,8 @@ class _Linker:
     def _depend(self, user: Member, owner: Member, op: Op, kind: str) -> None:
         if owner is not user and owner.is_library:
             self.dependencies.add(Dependency(user.name, owner.name, symbol_name(op) or op.name, kind))
+            if not user.is_library:
+                self.direct.add(owner)
 
     # -- faults --------------------------------------------------------------------------------------------------
 
@@ -228,8 +232,6 @@ class _Linker:
 
     def _require_direct_dependencies(self) -> None:
         """Raise if a library satisfies nothing that an input declares itself."""
-        inputs = {member.name for member in self.universe.inputs}
-        used = {d.library for d in self.dependencies if d.user in inputs}
         faults = [
             Diagnostic(
                 "SYMBOL/006",
@@ -239,7 +241,7 @@ class _Linker:
                 emitter="linker",
             )
             for member in self.universe.libraries
-            if member.role is Role.LIBRARY and member.name not in used
+            if member.role is Role.LIBRARY and member not in self.direct
         ]
         if faults:
             raise LoomError(faults)
