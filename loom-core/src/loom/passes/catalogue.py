@@ -88,6 +88,29 @@ def _source_to_low(module: Module, _: Module, context: Context, options: Options
     _take_over(module, lowered)
 
 
+def _checks(options: Options) -> frozenset[str]:
+    from loom.transforms.sanitize import CHECKS
+
+    given = options.get("checks", CHECKS)
+    return frozenset(given if isinstance(given, tuple) else (given,))
+
+
+def _insert_assertions(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.sanitize import insert_assertions
+    from loom.verify.effects import Purity
+
+    # Calls may rely on purity, which a check would end.
+    pure = Purity(module.symbols()).of_function(function)
+    return Outcome((), {"checks-inserted": 0 if pure else insert_assertions(function, _checks(options))})
+
+
+def _insert_race_observations(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.sanitize import insert_race_observations
+
+    inserted = insert_race_observations(function) if "race" in _checks(options) else 0
+    return Outcome((), {"observations-inserted": inserted})
+
+
 def _take_over(module: Module, other: Module) -> None:
     """Replace the contents of a module by those of another one, which is used up."""
     for op in list(module.body):
@@ -96,6 +119,8 @@ def _take_over(module: Module, other: Module) -> None:
         op.detach()
         module.body.append(op)
 
+
+_CHECKS: Final = Option("checks", words=("access", "value", "operation", "race"), several=True)
 
 PASSES: Final[Mapping[str, PassInfo]] = {
     info.key: info
@@ -117,6 +142,22 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             _pipeline,
             statistics=("loops-pipelined", "policies-cleared"),
             templates=False,
+        ),
+        PassInfo(
+            "sanitizer-insert-assertions",
+            "function",
+            "check accesses, assumptions and operands while the program runs",
+            _insert_assertions,
+            options=(_CHECKS,),
+            statistics=("checks-inserted",),
+        ),
+        PassInfo(
+            "sanitizer-insert-race-observations",
+            "function",
+            "tell race detection of every access and barrier",
+            _insert_race_observations,
+            options=(_CHECKS,),
+            statistics=("observations-inserted",),
         ),
         PassInfo(
             "source-to-low",

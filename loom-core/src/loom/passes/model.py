@@ -39,19 +39,25 @@ class Outcome:
 
 @attrs.frozen
 class Option:
-    """An option of a pass: an integer with a least value, or one of some words."""
+    """An option of a pass: an integer with a least value, one of some words, or a list of them (``several``)."""
 
     name: str
     minimum: int | None = None
     words: tuple[str, ...] = ()
+    several: bool = False
 
     @property
     def kind(self) -> str:
-        """``enum`` or ``int``."""
+        """``enum``, ``enum_list`` or ``int``."""
+        if self.several:
+            return "enum_list"
         return "enum" if self.words else "int"
 
     def fault(self, value: object) -> str | None:
         """What is wrong with a value, if something is."""
+        if self.several:
+            given = value if isinstance(value, tuple) else (value,)
+            return None if set(given) <= set(self.words) else f"a list of: {', '.join(self.words)}"
         if self.words:
             return None if value in self.words else f"one of: {', '.join(self.words)}"
         if not isinstance(value, int) or isinstance(value, bool):
