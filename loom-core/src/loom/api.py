@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from loom.bytecode import BytecodeFile
     from loom.check.report import TestReport
     from loom.config_values import ConfigValue
+    from loom.launch_config import LaunchConfig
     from loom.link.member import Linkable
     from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
     from loom.specialize.select import Selection
@@ -311,6 +312,13 @@ def _is_private_program(op: Op) -> bool:
     if op.name != "command.program.def":
         return False
     return op.attribute("visibility") is None and op.attribute("retain") is None
+
+
+def launch_config(compilation: Compilation, kernel: str) -> LaunchConfig:
+    """What a host evaluates to launch a compiled kernel; see :mod:`loom.launch_config`."""
+    from loom.launch_config import launch_config as of_kernel
+
+    return of_kernel(compilation, kernel)
 
 
 def lower(compilation: Compilation) -> Module | None:
