@@ -161,6 +161,21 @@ def test_bytecode_as_input(folder: Path) -> None:
     )
 
 
+def test_configuration_values_are_for_all_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "// RUN: pass specialize\nconfig.decl @n : i32\n\nfunc.def public @f() -> (i32) {\n"
+    text += "  %n = config.get @n : i32\n  func.return %n : i32\n}\n// ----\n"
+    text += "func.def public @f() -> (i32) {\n  %n = scalar.constant 4 : i32\n  func.return %n : i32\n}\n"
+    write(folder, text)
+    write(folder, FOLDED, "other.loom-test")
+    assert main([".", "--config=n=4"]) == 0
+    assert main([".", "--config=n=5"]) == 1
+    assert "+   %n = scalar.constant 5 : i32" in capsys.readouterr().out
+    (folder / "n.json").write_text('{"n": 4}')
+    assert main([".", "--config-file=n.json"]) == 0
+    assert main([".", "--config=n"]) == 1
+    assert "expected '=' and a value" in capsys.readouterr().err
+
+
 # -- outcomes --------------------------------------------------------------------------------------------------
 
 MISSPELT = """\

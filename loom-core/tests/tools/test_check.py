@@ -267,6 +267,41 @@ def test_json(capsys: pytest.CaptureFixture[str], wrong: Path) -> None:
     assert check(capsys, wrong, "--json")[1] == out
 
 
+# -- configuration ---------------------------------------------------------------------------------------------
+
+CONFIGURED = """\
+config.decl @net.depth : %d: i32 where [range(%d, 2, 48)]
+
+func.def @depth() -> (i32) {
+  %d = config.get @net.depth : i32
+  func.return %d : i32
+}
+
+check.case @c {
+  %d = func.call @depth() : () -> (i32)
+  %want = check.literal value(7) : i32
+  check.expect.equal actual(%d) expected(%want) : i32
+  check.return
+}
+"""
+
+
+def test_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Values from options and files; unknown keys of options are named, unsuitable values refused."""
+    path, values = tmp_path / "net.loom", tmp_path / "net.jsonc"
+    path.write_text(CONFIGURED)
+    values.write_text('{"net": {"depth": 7}, "other": 1} // of the same family\n')
+    assert check(capsys, path, "--config=net.depth=7")[0] == 0
+    assert check(capsys, path, f"--config-file={values}")[::2] == (0, "")
+    assert check(capsys, path, "--config=net.depth=8")[0] == 1
+    status, _, err = check(capsys, path, f"--config-file={values}", "--config=net.width=1")
+    assert status == 0
+    assert "warning: [SYMBOL/002] the program has no configuration key '@net.width'" in err
+    assert "net.depth" in refused(capsys, path, "--config=net.depth=49")
+    assert "given twice" in refused(capsys, path, "--config=net.depth=7", f"--config-file={values}")
+    assert "net.depth" in refused(capsys, path)
+
+
 # -- expected failures -----------------------------------------------------------------------------------------
 
 

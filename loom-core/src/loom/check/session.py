@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from loom.plugins.records import Device, OpenDevice, TargetProfile
 
 if TYPE_CHECKING:
     from loom.check.report import TestReport
+    from loom.config_values import ConfigValue
 
 
 def select_device(name: str, target: TargetProfile | str | None) -> tuple[Device, TargetProfile | None]:
@@ -67,17 +68,18 @@ def run_on_device(
     sample: int | None = None,
     max_samples_per_case: int = DEFAULT_SAMPLE_CAP,
     output_directory: str | Path | None = None,
+    config: Mapping[str, ConfigValue] | None = None,
     progress: Progress | None = None,
 ) -> TestReport:
     """Link the inputs with the libraries, specialize for the device's target, and run the selected cases.
 
-    `cases` are symbols with or without the sigil. Raises `LoomError`, `OSError` and `CheckError` for input
-    that cannot be used; what goes wrong in a case is in the report.
+    `cases` are symbols with or without the sigil, `config` binds configuration keys. Raises `LoomError`, `OSError` and
+    `CheckError` for input that cannot be used; what goes wrong in a case is in the report.
     """
     from loom import api
 
     chosen, profile = select_device(device, target)
-    module = api.prepare_checks(inputs, libraries, profile)
+    module = api.prepare_checks(inputs, libraries, profile, config)
     options = CheckOptions(
         cases=tuple(name.removeprefix("@") for name in cases),
         sample=sample,

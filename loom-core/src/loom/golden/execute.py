@@ -7,21 +7,23 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from loom.golden.model import Case, GoldenError
 
 if TYPE_CHECKING:
+    from loom.config_values import ConfigValue
     from loom.ir.core import Module
     from loom.plugins.records import TargetProfile
 
 
 @frozen
 class Setting:
-    """Where a case runs: the folder that paths start from, and a target for cases that name none."""
+    """Where a case runs: the folder that paths start from, a target for cases that name none, configuration values."""
 
     folder: Path
     target: str | None = None
+    config: Mapping[str, ConfigValue] = field(factory=dict)
 
 
 @frozen
@@ -38,14 +40,18 @@ class Run:
         return self.case.run_directive.line if self.case.run_directive is not None else self.case.line
 
     def module(self, *, verified: bool) -> Module:
-        """The module of the case's input. Raises `LoomError` for bad input."""
+        """The module of the case's input, with bound configuration keys. Raises `LoomError` for bad input."""
         from loom import api
+        from loom.specialize.configuration import bind_values
 
         if self.case.input_format == "bytecode":
-            return api.load_bytes(self._bytes(), self.name)
-        module = api.parse(self.case.input, self.name)
-        if verified:
-            api.verify(module)
+            module = api.load_bytes(self._bytes(), self.name)
+        else:
+            module = api.parse(self.case.input, self.name)
+            if verified:
+                api.verify(module)
+        # Values are for all files of a run: each program takes those that it has keys for.
+        bind_values(module, self.setting.config)
         return module
 
     def target(self) -> TargetProfile | None:

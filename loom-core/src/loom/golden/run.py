@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from loom.golden.execute import Setting
 from loom.golden.judge import run_case
@@ -15,15 +16,22 @@ from loom.golden.report import FileReport
 from loom.golden.update import annotation_edits, apply, output_edit
 from loom.ir.diagnostics import LoomError
 
+if TYPE_CHECKING:
+    from loom.config_values import ConfigValue
+
 
 @frozen
 class Request:
-    """What to do with golden files: which cases to run (all without a number), whether to rewrite, and a target."""
+    """What to do with golden files: which cases to run (all without a number), whether to rewrite them.
+
+    ``target`` and ``config`` qualify cases that compile.
+    """
 
     update: bool = False
     case: int | None = None
     target: str | None = None
     input_format: str | None = None
+    config: Mapping[str, ConfigValue] = field(factory=dict)
 
 
 def read_golden(path: str) -> GoldenFile:
@@ -60,7 +68,7 @@ def _run(file: GoldenFile, request: Request) -> FileReport:
     chosen = file.cases if request.case is None else (file.cases[request.case],)
     if request.input_format is not None:
         chosen = tuple(evolve(case, input_format=request.input_format) for case in chosen)
-    setting = Setting(Path(file.path).parent, request.target)
+    setting = Setting(Path(file.path).parent, request.target, request.config)
     return FileReport(file.path, file, tuple(run_case(case, setting, file.path) for case in chosen))
 
 

@@ -6,7 +6,7 @@ compiling (language reference, part 1, section 10; part 3, sections 8.3 to 8.5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.evaluate.predicates import failing_scalar_predicate
@@ -49,6 +49,11 @@ def bind_values(module: Module, values: Mapping[str, ConfigValue]) -> list[Diagn
         declared.erase()
     if faults:
         raise LoomError(faults)
+    return unknown_keys(values, keys)
+
+
+def unknown_keys(values: Mapping[str, ConfigValue], keys: Collection[str]) -> list[Diagnostic]:
+    """Warnings for keys on the command line that a program does not have; files may have keys of other programs."""
     return [_unknown(key, given, keys) for key, given in values.items() if key not in keys and _on_command_line(given)]
 
 
@@ -56,7 +61,7 @@ def _on_command_line(given: ConfigValue) -> bool:
     return given.location.source.name == "--config"
 
 
-def _unknown(key: str, given: ConfigValue, keys: Mapping[str, Op]) -> Diagnostic:
+def _unknown(key: str, given: ConfigValue, keys: Collection[str]) -> Diagnostic:
     return Diagnostic(
         "SYMBOL/002",
         f"the program has no configuration key '@{key}'; its value is ignored",

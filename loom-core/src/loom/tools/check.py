@@ -6,8 +6,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, read_input, run_tool, wants_colour
+from loom.tools.common import (
+    EXIT_FAILURE,
+    EXIT_OK,
+    add_config_options,
+    make_parser,
+    read_input,
+    run_tool,
+    wants_colour,
+)
+from loom.tools.common import report as report_diagnostics
+
+if TYPE_CHECKING:
+    from loom.link.member import Linkable
 
 PROG = "loom-check"
 EXAMPLES = """\
@@ -68,6 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--file-output-dir", metavar="DIR", help="where the files go that cases write; without it none are written"
     )
+    add_config_options(parser)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--json", action="store_true", help="print the loom.test.v0 report on standard output")
     mode.add_argument("--list", action="store_true", help="list the cases with their samples, run nothing")
@@ -125,12 +139,20 @@ def _run_checks(args: argparse.Namespace) -> int:
     from loom.check.report_text import write_lines
     from loom.check.runner import run_plan
     from loom.check.session import opened, select_device
+    from loom.config_values import read_config
+    from loom.ir.diagnostics import LoomError
     from loom.plugins.manager import load_plugins
+    from loom.specialize.configuration import unknown_keys
 
     device, target = select_device(args.device, args.target)
     expected = [read_expected(text, required=True) for text in args.xfail]
     expected += [read_expected(text, required=False) for text in args.allow_failure]
-    module = api.prepare_checks([api.open_bytes(*read_input(args.input))], args.library, target)
+    inputs = [api.open_bytes(*read_input(args.input))]
+    libraries = [api.open_bytes(*read_input(path)) for path in args.library]
+    config = read_config(args.config, args.config_file)
+    module = api.prepare_checks(inputs, libraries, target, config)
+    if warnings := unknown_keys(config, _config_keys([*inputs, *libraries])):
+        report_diagnostics(LoomError(warnings))
     options = CheckOptions(
         cases=tuple(name.removeprefix("@") for name in args.case),
         sample=args.sample,
@@ -168,3 +190,12 @@ def _run_checks(args: argparse.Namespace) -> int:
     else:
         console.finish(plan, report)
     return EXIT_FAILURE if report.failed else EXIT_OK
+
+
+def _config_keys(modules: Sequence[Linkable]) -> set[str]:
+    """The configuration keys of modules, which are not decoded for this."""
+    from loom.link.member import Member, Role
+    from loom.specialize.configuration import KEYS
+
+    members = [Member(module, Role.INPUT) for module in modules]
+    return {name for member in members for name, at in member.symbols().items() if member.op_name(at) in KEYS}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loom.tools.common import EXIT_FAILURE, EXIT_OK, make_parser, run_tool
+from loom.tools.common import EXIT_FAILURE, EXIT_OK, add_config_options, make_parser, run_tool
 
 if TYPE_CHECKING:
     from loom.golden.report import FileReport
@@ -63,6 +63,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--input-format", metavar="NAME", help="form of all inputs, whatever the files say")
     parser.add_argument("--list-input-formats", action="store_true", help="list the forms of inputs and stop")
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target of cases that name none")
+    add_config_options(parser)
     parser.add_argument(
         "--jobs", type=_jobs, default=None, metavar="N", help="processes for several files (default: one per processor)"
     )
@@ -91,6 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    from loom.config_values import read_config
     from loom.golden.parse import INPUT_FORMATS
     from loom.golden.run import Request, run_files
 
@@ -100,7 +102,8 @@ def _run(args: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
     if args.input_format is not None and args.input_format not in INPUT_FORMATS:
         parser.error(f"--input-format: no format is named {args.input_format!r}; see --list-input-formats")
     paths = _files(args.paths)
-    request = Request(args.update, args.case, args.target, args.input_format)
+    config = read_config(args.config, args.config_file)
+    request = Request(args.update, args.case, args.target, args.input_format, config)
     reports = []
     for report in run_files(paths, request, args.jobs or os.cpu_count() or 1):
         _show(report, args)
