@@ -124,3 +124,25 @@ func.def public @entry() -> (index) {
     result = link(modules(text), [], LinkOptions(roots=("entry",))).module
     assert verify_module(result) == []
     assert print_module(result).startswith(text.partition("\n")[0])
+
+
+def test_an_imported_low_function_stays_open() -> None:
+    """Something outside the language supplies it, whatever libraries define."""
+    user = """\
+low.func.decl import(object, "helper_v2") target<test.low.core> @helper(%a: reg<test.scalar>) -> (reg<test.scalar>)
+
+low.func.def public target<test.low.core> @entry(%a: reg<test.scalar>) -> (reg<test.scalar>) {
+  %r = low.func.call @helper(%a) : (reg<test.scalar>) -> (reg<test.scalar>)
+  low.return %r : reg<test.scalar>
+}
+"""
+    library = """\
+low.func.def public target<test.low.core> @helper(%a: reg<test.scalar>) -> (reg<test.scalar>) {
+  low.return %a : reg<test.scalar>
+}
+"""
+    result = link(modules(user), modules(library), LinkOptions(roots=("entry",))).module
+    assert result.symbols()["helper"].name == "low.func.decl"
+    plain = user.replace(' import(object, "helper_v2")', "")
+    result = link(modules(plain), modules(library), LinkOptions(roots=("entry",))).module
+    assert result.symbols()["helper"].name == "low.func.def"

@@ -90,6 +90,12 @@ kernel.def @k() {
 """
 
 LOW = """\
+low.func.decl public host schedule(free) import(object, "helper_v2") target<test.low.core> abi(object_function) @helper(%a: reg<test.scalar>) -> (reg<test.scalar>)
+
+low.kernel.def retain target<test.low.core> linkage(dso_local) workgroup_size(64, 1, 1) workgroup_count(4, 1, 0) cluster_size(2, 1, 1) @kernel() {
+  low.return
+}
+
 low.func.def target<test.low.core> @structured(%n: reg<test.scalar>, %c: reg<test.flag>) -> (reg<test.scalar>) {
   %room = low.storage.reserve {byte_alignment = 16, byte_length = 64} : low.storage<private>
   %part = low.storage.view %room {offset = 16, byte_length = 8} : low.storage<private> -> low.storage<private>

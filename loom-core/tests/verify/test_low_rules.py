@@ -83,3 +83,22 @@ def test_a_locked_body_has_no_nested_regions() -> None:
 def test_a_condition_stands_in_its_own_kind_of_loop() -> None:
     text = "low.scf.if %c {\n low.scf.condition %c : " + F + "\n }"
     assert "STRUCTURE/029" in codes(text)
+
+
+@pytest.mark.parametrize(
+    ("clause", "valid"),
+    [
+        ("workgroup_size(64, 1, 1) workgroup_count(0, 1, 1) cluster_size(1, 1, 2)", True),
+        ("workgroup_size(0, 1, 1)", False),
+        ("workgroup_count(1, -1, 1)", False),
+        ("cluster_size(1, 1, 0)", False),
+    ],
+)
+def test_sizes_of_kernels(clause: str, valid: bool) -> None:
+    text = f"low.kernel.def target<test.low.core> {clause} @k() {{\n  low.return\n}}\n"
+    assert [d.code for d in verify_module(parse_module(text))] == ([] if valid else ["STRUCTURE/014"])
+
+
+def test_signatures_of_declarations_are_registers() -> None:
+    text = "low.func.decl target<test.low.core> @f(%a: i32)\n"
+    assert [d.code for d in verify_module(parse_module(text))] == ["TYPE/014"]

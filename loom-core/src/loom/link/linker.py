@@ -11,7 +11,7 @@ from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
 from loom.ir.recursion import deep_recursion
 from loom.link.assemble import Assembly, bind_with_target
 from loom.link.compatible import SHARED, check_compatible, is_record, same_record
-from loom.link.member import Member, Role, is_declaration
+from loom.link.member import Member, Role, is_declaration, is_imported
 from loom.link.options import Dependency, LinkOptions, LinkResult, PlanEntry
 from loom.link.universe import Found, Universe
 from loom.specialize.configuration import bind_values, predicate_faults, require_bound
@@ -147,7 +147,7 @@ class _Linker:
                 found = self.universe.definition(name, op, member)
                 if found is not None and found[1] is not op:
                     return [(*self._satisfy(member, op, found), reason, wanted_by)]
-                if not _is_imported(op):
+                if not is_imported(op):
                     self.open.append((member, op))
             if op.name in SHARED:
                 more = self._candidates(member, name)
@@ -245,11 +245,6 @@ class _Linker:
         ]
         if faults:
             raise LoomError(faults)
-
-
-def _is_imported(op: Op) -> bool:
-    """Whether the runtime supplies what an op declares."""
-    return "import_module" in op.spec.attribute_index and op.attribute("import_module") is not None
 
 
 __all__ = ["LinkOptions", "LinkResult", "PlanEntry", "link"]

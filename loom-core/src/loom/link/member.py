@@ -34,6 +34,16 @@ class Role(enum.Enum):
     TRANSITIVE = "transitive library"
 
 
+# Attributes of declarations that something outside the language satisfies.
+_IMPORTS = ("import_module", "import_kind")
+
+
+def is_imported(op: Op) -> bool:
+    """Whether the runtime or another object supplies what an op declares."""
+    index = op.spec.attribute_index
+    return any(name in index and op.attribute(name) is not None for name in _IMPORTS)
+
+
 def is_declaration(op: Op) -> bool:
     """Whether an op only declares its symbol. A template family is its own definition."""
     return "declaration" in op.spec.traits and op.name not in _OWN_DEFINITION

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from loom.ir.core import Op
 from loom.ir.diagnostics import LoomError
 from loom.link.compatible import SHARED, UNQUALIFIED, check_compatible, duplicate, is_record, is_shared
-from loom.link.member import Member, Role, in_order
+from loom.link.member import Member, Role, in_order, is_imported
 
 if TYPE_CHECKING:
     from loom.link.member import Linkable
@@ -121,7 +121,7 @@ class Universe:
 
     def definition(self, name: str, declaration: Op, user: Member) -> Found | None:
         """The definition that satisfies a declaration of a module, or ``None``. Two eligible ones are an error."""
-        if "import_module" in declaration.spec.attribute_index and declaration.attribute("import_module") is not None:
+        if is_imported(declaration):
             return None
         found = self.direct(name)
         if found is None:

@@ -22,7 +22,11 @@ RESOURCE: Final = k.enum(
 
 UNROLL: Final = k.enum("unroll policy", {"unroll": 1})
 
-_MODES: Final = "⟦ allocation($allocation)⟧⟦ schedule($schedule)⟧ target<$contract>⟦($witness)⟧"
+IMPORT: Final = k.enum("import kind", {"vm": 1, "native": 2, "rocasm": 3, "object": 4})
+
+_ORDER: Final = "⟦ allocation($allocation)⟧⟦ schedule($schedule)⟧"
+_TARGET: Final = " target<$contract>⟦($witness)⟧"
+_MODES: Final = _ORDER + _TARGET
 _FUNC: Final = (
     "⟦ abi($abi⟦, $abi_attrs⟧)⟧⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol⟦, $export_attrs⟧)⟧"
     " $callee$<args body>⟦$<results result_specs body>⟧$<where body predicates result_specs>"
@@ -78,13 +82,20 @@ class FuncDef(_LowFunc):
 
 @s.op(
     "low.func.decl",
-    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧" + _MODES + _FUNC,
+    "⟦ $visibility⟧⟦ $retain⟧⟦ $cc⟧⟦ $purity⟧⟦ $inline_policy⟧"
+    + _ORDER
+    + "⟦ import($import_kind, $import_symbol)⟧"
+    + _TARGET
+    + _FUNC,
     traits=("symbol", "isolated", "function", "low_function", "declaration"),
     symbol="callee",
+    verify=v.low_function,
 )
 class FuncDecl(_LowFunc):
-    """The contract of a Low function defined elsewhere."""
+    """The contract of a Low function defined elsewhere; an imported one is supplied outside the language."""
 
+    import_kind: str | None = s.optional_attribute(IMPORT)
+    import_symbol: str | None = s.optional_attribute(k.STRING)
     body: Region = s.region(None)
 
 
@@ -92,10 +103,11 @@ class FuncDecl(_LowFunc):
     "low.kernel.def",
     "⟦ $retain⟧" + _MODES + "⟦ abi_layout($abi_layout)⟧⟦ export($export_symbol)⟧⟦ linkage($linkage)⟧"
     "⟦ workgroup_size($size_x, $size_y, $size_z)⟧⟦ workgroup_count($count_x, $count_y, $count_z)⟧"
+    "⟦ cluster_size($cluster_x, $cluster_y, $cluster_z)⟧"
     " $callee$<args body>$<where body predicates> $<low_body body contract>",
     traits=("symbol", "isolated", "low_function", "low_kernel"),
     symbol="callee",
-    verify=v.low_function,
+    verify=v.low_kernel,
 )
 class KernelDef(LowFunction):
     """A kernel in target registers."""
@@ -115,6 +127,9 @@ class KernelDef(LowFunction):
     count_x: int | None = s.optional_attribute(k.INT)
     count_y: int | None = s.optional_attribute(k.INT)
     count_z: int | None = s.optional_attribute(k.INT)
+    cluster_x: int | None = s.optional_attribute(k.INT)
+    cluster_y: int | None = s.optional_attribute(k.INT)
+    cluster_z: int | None = s.optional_attribute(k.INT)
     predicates: tuple[Predicate, ...] = s.attribute(k.PREDICATES, default=(), required=False)
     body: Region = s.region("low.return", single_block=False)
 

@@ -31,6 +31,17 @@ def low_function(op: Any) -> list[Diagnostic] | None:
     return found
 
 
+def low_kernel(op: Any) -> list[Diagnostic] | None:
+    """The rules of Low functions, and positive sizes where they are stated; a grid may be empty."""
+    found = low_function(op) or []
+    for name, least in (("size", 1), ("count", 0), ("cluster", 1)):
+        for axis in "xyz":
+            value = op.attribute(f"{name}_{axis}")
+            if value is not None and value < least:
+                found.append(out_of_contract(op, f"{name}_{axis}", value, f"at least {least}"))
+    return found
+
+
 def _nested(op: Op) -> Diagnostic:
     return Diagnostic(
         "STRUCTURE/029",
