@@ -14,6 +14,7 @@ from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predic
 from loom.ir.diagnostics import did_you_mean
 from loom.ir.types import SHAPED_KINDS
 from loom.spec.kinds import AttributeKind, EnumKind, FlagsKind
+from loom.text.lexer import is_word
 from loom.text.literals import is_float, is_integer, parse_float, parse_integer, parse_string
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def generic(p: Parser, depth: int = 0) -> object:
         return byte_string(p)
     if head == "(" or "<" in token or token in p.types or p.toks[p.i + 1] == "<" or token in SHAPED_KINDS:
         return p.type()
-    if head.isalpha() or head in ("_", "$"):
+    if is_word(token):
         p.i += 1
         return Keyword(token)
     p.expected(p.i, "an attribute value")
@@ -335,7 +336,7 @@ def enum_word(p: Parser, kind: EnumKind) -> object:
             p.fail("PARSE/017", f"raw value {value} is no byte", p.i - 1, enum_name=kind.label, value=str(value))
         p.take(">")
         return value
-    if not (token[:1].isalnum() or token[:1] in ("_", "$")):
+    if not (is_word(token) or token[:1].isdigit()):
         p.expected(p.i, f"a {kind.label}")
     p.fail(
         "PARSE/017",
@@ -353,7 +354,7 @@ def flag_words(p: Parser, kind: FlagsKind) -> tuple[str, ...]:
     while True:
         token = p.toks[p.i]
         if token != kind.all_word and token not in kind.words:
-            if not (token[:1].isalpha() or token[:1] in ("_", "$")):
+            if not is_word(token):
                 p.expected(p.i, f"a {kind.label}")
             p.fail(
                 "PARSE/018",
@@ -452,4 +453,4 @@ def starts(p: Parser, kind: AttributeKind) -> bool:
         return token[:1] == "#"
     if kind.name.endswith("array") or kind.name in ("predicates", "conditions"):
         return token == "["
-    return is_integer(token) or is_float(token) or token[:1].isalpha()
+    return is_integer(token) or is_float(token) or is_word(token)

@@ -90,6 +90,13 @@ def token_spans(text: str) -> list[tuple[int, int]]:
     ]
 
 
+def is_word(token: str) -> bool:
+    """Whether a token is a bare or dotted identifier."""
+    # Letters outside of ASCII are tokens too: stray ones.
+    head = token[:1]
+    return (head.isalpha() and head.isascii()) or head in ("_", "$")
+
+
 def classify(token: str) -> str:
     """A word for the kind of a token, for messages."""
     if token == END:

@@ -16,7 +16,7 @@ from loom.ir.types import ERROR, SCALARS, Type
 from loom.spec.registry import known_names, lookup
 from loom.text import attributes as attribute_syntax
 from loom.text import types as type_syntax
-from loom.text.lexer import END, PUNCTUATION, Tokens, classify
+from loom.text.lexer import END, PUNCTUATION, Tokens, classify, is_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,7 @@ class Parser:
             self.fail("PARSE/005", "string is not closed", token)
         if text in ("%", "@", "#", "^"):
             self.fail("PARSE/024", f"'{text}' without a name", token, sigil=text)
-        if len(text) == 1 and not text.isalnum() and text not in PUNCTUATION and text not in "_$":
+        if len(text) == 1 and not is_word(text) and text not in PUNCTUATION and text not in "0123456789":
             self.fail("PARSE/025", f"stray character {text!r}", token)
 
     def undefined(self, token: int) -> NoReturn:
@@ -150,7 +150,7 @@ class Parser:
     def identifier(self, what: str = "a name") -> str:
         """Consume a bare or dotted identifier."""
         text = self.toks[self.i]
-        if not (text[:1].isalpha() or text[:1] in ("_", "$")):
+        if not is_word(text):
             self.expected(self.i, what)
         self.i += 1
         return text
@@ -320,7 +320,7 @@ class Parser:
         block.append(op)
 
     def _find_reader(self, name: str, token: int) -> Reader:
-        if not (name[:1].isalpha() or name[:1] in ("_", "$")):
+        if not is_word(name):
             self.expected(token, "an operation")
         if self.low_set is not None:
             from loom.low.assembly import statement_reader
@@ -340,7 +340,8 @@ class Parser:
         """Start the scope of a symbol's signature. Symbols are defined at module level only."""
         if self.blocks is not None:
             self.fail("STRUCTURE/029", "a symbol is defined at module level, not inside a body", self.i,
-                      op_name=self.toks[self.i - 1], constraint_kind="parent", ancestor_name="module")  # fmt: skip
+                      op_name=self.toks[self.i - 1], constraint_kind="parent", ancestor_name="module",
+                      actual_ancestor="body")  # fmt: skip
         self.scope, self.defined, self.shadowed = {}, set(), {}
 
     def recover(self, start: int, block: Block) -> None:
@@ -404,7 +405,7 @@ class Parser:
             token = self.toks[at]
         elif token[:1] in ("^", "#"):
             return token[0] == "^" or self.toks[at + 1] == "="
-        return (token[:1].isalpha() or token[:1] in ("_", "$")) and ("." in token or self.low_set is not None)
+        return is_word(token) and ("." in token or self.low_set is not None)
 
     # -- regions -------------------------------------------------------------------------------------------
 

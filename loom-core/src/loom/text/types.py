@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from loom.ir.diagnostics import did_you_mean
 from loom.ir.types import (
@@ -24,6 +24,7 @@ from loom.ir.types import (
     StorageType,
     Type,
 )
+from loom.text.lexer import is_word
 
 if TYPE_CHECKING:
     from loom.ir.attributes import Encoding
@@ -87,10 +88,10 @@ def parse_type(p: Parser) -> Type:
         return StorageType(space)
     elif token in NESTED_HEADS:
         return _nested(p, token)
-    elif "." in token and (token[0].isalpha() or token[0] in "_$"):
+    elif "." in token and is_word(token):
         return _opaque(p)
     else:
-        if not (token[:1].isalpha() or token[:1] in ("_", "$")):
+        if not is_word(token):
             p.expected(start, "a type")
         p.fail("PARSE/007", f"unknown type '{token}'", start, hint=did_you_mean(token, _NATIVE_HEADS), type_name=token)
     p.types[token] = found
@@ -124,15 +125,7 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
     element_match = _ELEMENT.match(token, at, end)
     element = SCALARS.get(element_match.group(1)) if element_match else None
     if element is None or element_match is None:
-        name = element_match.group(1) if element_match else token
-        p.fail(
-            "PARSE/004" if element_match is None else "PARSE/007",
-            f"malformed type '{token}'",
-            p.i,
-            hint=did_you_mean(name, SCALARS),
-            text=token,
-            type_name=name,
-        )
+        _bad_element(p, token, element_match.group(1) if element_match else None)
     at = element_match.end()
     encoding: Encoding | Value | None = None
     align: int | None = None
@@ -152,6 +145,13 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
             p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
     _check_shaped(p, token, kind, dims, element, encoding is not None, align)
     return ShapedType.get(kind, tuple(dims), element, encoding, align)
+
+
+def _bad_element(p: Parser, token: str, name: str | None) -> NoReturn:
+    if name is None:
+        p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
+    p.fail("PARSE/007", f"unknown element type '{name}' in '{token}'", p.i, hint=did_you_mean(name, SCALARS),
+           type_name=name)  # fmt: skip
 
 
 def _check_shaped(

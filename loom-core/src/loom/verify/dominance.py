@@ -64,11 +64,12 @@ def _meet(a: Block, b: Block, idom: dict[Block, Block | None], number: dict[Bloc
 class DominanceChecker:
     """Walks a module-level op with the set of values whose definitions dominate the current point."""
 
-    __slots__ = ("findings", "visible")
+    __slots__ = ("_reported", "findings", "visible")
 
     def __init__(self) -> None:
         self.visible: set[Value] = set()
         self.findings: list[Diagnostic] = []
+        self._reported: set[tuple[Value, Op | Block]] = set()
 
     def op(self, op: Op) -> None:
         """Check one operation and everything inside it, then make its results visible."""
@@ -219,6 +220,9 @@ class DominanceChecker:
         self.findings.append(Diagnostic(code, f"'%{name}' {problem}", _place(place), params, related=related))
 
     def _report(self, value: Value, place: Op | Block) -> None:
+        if (value, place) in self._reported:
+            return
+        self._reported.add((value, place))
         name = value.name or "?"
         self.findings.append(
             Diagnostic(

@@ -30,8 +30,13 @@ class _Checker:
     def __init__(self, purity: Purity) -> None:
         self.findings: list[Diagnostic] = []
         self.purity = purity
+        # One finding for each phase: others would follow from the first.
+        self._reported: set[Value] = set()
 
     def report(self, op: Op, phase: Value, reason: str, what: str) -> None:
+        if phase in self._reported:
+            return
+        self._reported.add(phase)
         owner = phase.owner
         related = (Related("the phase is opened here", owner.loc),) if isinstance(owner, Op) else ()
         self.findings.append(
@@ -99,6 +104,7 @@ class _Checker:
         traits = op.spec.traits
         if op.name == ARRIVE:
             self.report(op, phase, "second_arrive", "a second arrive")
+            self._reported.add(op.results[0])
         elif op.name == COMPLETE:
             self.report(op, phase, "complete_barrier", "a complete barrier")
         elif "call" in traits:
