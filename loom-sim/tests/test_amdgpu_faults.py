@@ -328,7 +328,7 @@ def test_spinning_wave_is_released_by_another() -> None:
     # Wave 1 spins until wave 0, whose code comes later, has written the flag.
     body = LOAD_POINTERS + (
         "v_mov_b32_e32 v1, 0\nv_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccnz .Lwriter\n.Lspin:\n"
-        "global_load_b32 v2, v1, s[4:5]\ns_waitcnt vmcnt(0)\nv_cmp_ne_u32_e32 vcc_lo, 77, v2\ns_cbranch_vccnz .Lspin\n"
+        "global_load_b32 v2, v1, s[4:5] glc\ns_waitcnt vmcnt(0)\nv_cmp_ne_u32_e32 vcc_lo, 77, v2\ns_cbranch_vccnz .Lspin\n"
         "s_endpgm\n.Lwriter:\nv_mov_b32_e32 v2, 77\nglobal_store_b32 v1, v2, s[4:5]\ns_endpgm"
     )
     a, _ = _launch(body, max_steps=100_000)

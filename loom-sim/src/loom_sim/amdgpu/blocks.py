@@ -50,6 +50,7 @@ class Block:
         written_vectors, written_scalars: registers it may define.
         instructions: the instructions, in order.
         source, space: the generated code and its names.
+        starts: leading parts of the block by number of instructions, as blocks.
     """
 
     end: End
@@ -63,6 +64,7 @@ class Block:
     instructions: tuple[Instruction, ...]
     source: str
     space: dict[str, Any]
+    starts: dict[int, Block] = attrs.field(factory=dict)
 
     def run(self, group: Any) -> Any:
         """Execute; returns the branch condition, addresses or mode bits that `end` speaks of."""
@@ -160,6 +162,13 @@ class Translator:
             self.code.scan(pc)
             found = self._translate(pc, full, track, key, _MAX_INSTRUCTIONS)
             self._blocks[(pc, full, track, key)] = found
+        return found
+
+    def start_of(self, block: Block, pc: int, full: bool, key: BlockKey, count: int) -> Block:
+        """The first `count` instructions of a block as one of their own, kept with the block."""
+        found = block.starts.get(count)
+        if found is None:
+            found = block.starts[count] = self._translate(pc, full, False, key, count)
         return found
 
     def _translate(self, pc: int, full: bool, track: bool, key: BlockKey, limit: int) -> Block:

@@ -11,9 +11,10 @@ import numpy as np
 
 from loom_sim.amdgpu.blocks import Block, BlockKey, Translator, undefined_inputs
 from loom_sim.amdgpu.errors import FaultRecord, SimulationFault
-from loom_sim.amdgpu.machine import Machine
+from loom_sim.amdgpu.machine import Machine, UndefinedLoad
 from loom_sim.amdgpu.memory import AccessError
 from loom_sim.amdgpu.numerics.mode import FloatMode
+from loom_sim.amdgpu.races import Race
 from loom_sim.amdgpu.state import SCC, UNDEFINED, Array, Group, merge, resolve
 from loom_sim.amdgpu.trace import Observer
 
@@ -116,7 +117,10 @@ class Scheduler:
         key: BlockKey = group.key
         try:
             block = self.translator.block(group.pc, group.full, False, key)
-            if self.strict and undefined_inputs(block, group, self.machine.wave_size):
+            track = self.strict and (group.loads_undefined or undefined_inputs(block, group, self.machine.wave_size))
+            self.machine.tracking = track
+            group.loads_undefined = False
+            if track:
                 block = self.translator.block(group.pc, group.full, True, key)
                 self._mark_undefined(block, group)
             elif group.xv or group.xs:
@@ -127,6 +131,9 @@ class Scheduler:
             self._prepare(block, group)
             lanes = group.exec
             outcome = block.run(group)
+        except UndefinedLoad:
+            self._rerun(block, group, lanes)
+            return
         except AccessError as error:
             raise self._fault(error, group) from error
         except SimulationFault as error:
@@ -134,11 +141,8 @@ class Scheduler:
         except NotImplementedError as error:
             record = FaultRecord("unsupported", str(error))
             raise SimulationFault(self._at_site(record, group, None)) from error
+        self._account(block, group, lanes)
         statistics = self.statistics
-        for observer in self.observers:
-            observer.executed(block, group.waves, lanes, statistics.steps)
-        statistics.blocks[block] += len(group.waves)
-        statistics.steps += len(block.instructions)
         if statistics.steps > self.max_steps:
             record = FaultRecord(
                 "step_budget",
@@ -148,6 +152,23 @@ class Scheduler:
             )
             raise SimulationFault(self.locate(record, group, 0))
         self._continue(block, group, outcome)
+
+    def _account(self, block: Block, group: Group, lanes: Array) -> None:
+        for observer in self.observers:
+            observer.executed(block, group.waves, lanes, self.statistics.steps)
+        self.statistics.blocks[block] += len(group.waves)
+        self.statistics.steps += len(block.instructions)
+
+    def _rerun(self, block: Block, group: Group, lanes: Array) -> None:
+        """A load found undefined memory: go on from it in the variant that follows undefined bits."""
+        site = self.machine.site
+        position = next(k for k, inst in enumerate(block.instructions) if inst is site)
+        if position:
+            done = self.translator.start_of(block, group.pc, group.full, group.key, position)
+            self._account(done, group, lanes)
+            group.pc, group.key = done.next, done.key
+        group.loads_undefined = True
+        self.add(group)
 
     def _prepare(self, block: Block, group: Group) -> None:
         group.need_vectors(block.live_vectors)
@@ -246,6 +267,7 @@ class Scheduler:
                 )
                 raise SimulationFault(self.locate(record, self.parked[0].group, 0))
             return
+        self.machine.pass_barrier(np.flatnonzero(complete))
         waiting = []
         for parked in self.parked:
             go = complete[slot[parked.group.waves]]
@@ -289,7 +311,8 @@ class Scheduler:
 
     def _fault(self, error: AccessError, group: Group) -> SimulationFault:
         record = FaultRecord(error.kind, error.reason, lane=error.lane, address=error.address)
-        return SimulationFault(self._at_site(record, group, error.row))
+        row = int(np.flatnonzero(group.waves == error.wave)[0]) if isinstance(error, Race) else error.row
+        return SimulationFault(self._at_site(record, group, row))
 
     def _at_site(self, record: FaultRecord, group: Group, row: int | None) -> FaultRecord:
         site = self.machine.site

@@ -10,6 +10,7 @@ import numpy as np
 from loom_sim.amdgpu import memory
 from loom_sim.amdgpu.instruction import Instruction
 from loom_sim.amdgpu.memory import AccessError, AddressSpace
+from loom_sim.amdgpu.races import MAX_WAVES, Moment, Ordering, Watch, undefined_words
 from loom_sim.amdgpu.state import Array, Group
 
 _U32 = np.uint32
@@ -42,6 +43,21 @@ class Traffic:
     scratch: int = 0
 
 
+class UndefinedLoad(Exception):
+    """A load of memory that nothing wrote, by code that does not follow undefined bits: run it again in code that does.
+
+    The load has had no effect; everything before it has.
+    """
+
+
+def _is_coherent(site: Instruction | None) -> bool:
+    """Whether a load asks for what other waves wrote: how compilers load flags and atomics (memory model of LLVM)."""
+    if site is None:
+        return False
+    modifiers = site.modifiers
+    return bool(modifiers.get("glc") or modifiers.get("sc0") or modifiers.get("sc1") or modifiers.get("scope"))
+
+
 class Machine:
     """Memory of one batch of workgroups.
 
@@ -60,6 +76,8 @@ class Machine:
         workgroups: int,
         lds_size: int,
         scratch_size: int,
+        ordering: Ordering | None = None,
+        first_wave: int = 0,
     ) -> None:
         self.space = space
         self.code_address = np.uint64(code_address)
@@ -75,6 +93,34 @@ class Machine:
         waves = len(slot)
         self._scratch = Bytes.zeros(self._scratch_stride * waves * wave_size)
         self._ticks = 0
+        self._watch: Watch | None = None
+        if ordering is not None and first_wave + waves <= MAX_WAVES:
+            self._watch = Watch(ordering, first_wave, slot, wave_size, self._lds.bytes.size)
+        self._scratch_written = np.zeros(self._scratch.bytes.size if self._watch else 0, bool)
+        self.tracking = False
+        self._undefined: list[Array] | None = None
+
+    def pass_barrier(self, slots: Array) -> None:
+        """Workgroups go on after a barrier."""
+        if self._watch is not None:
+            self._watch.barrier(slots)
+
+    def _moment(self, g: Group, kind: str = "") -> Moment | None:
+        return None if self._watch is None else self._watch.begin(g, self.site, kind)
+
+    def undefined(self, word: int) -> Array | None:
+        """Undefined bits of a word of the last load from LDS or scratch."""
+        return None if self._undefined is None else self._undefined[word]
+
+    def _loaded(self, undefined: list[Array] | None) -> None:
+        """Remember what a load found that nothing wrote.
+
+        Raises:
+            UndefinedLoad: the running code does not follow undefined bits.
+        """
+        if undefined is not None and not self.tracking:
+            raise UndefinedLoad
+        self._undefined = undefined
 
     def clock(self) -> Array:
         """A time stamp that grows with every read."""
@@ -91,25 +137,28 @@ class Machine:
     ) -> list[Array]:
         """Load per lane."""
         self.traffic.global_loaded += nbytes * self._lanes(g, mask)
-        return self.space.load(low, high, offset, nbytes, mask)
+        moment = self._moment(g, "coherent" if _is_coherent(self.site) else "")
+        return self.space.load(low, high, offset, nbytes, mask, moment)
 
     def global_store(
         self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]
     ) -> None:
         """Store per lane."""
         self.traffic.global_stored += nbytes * self._lanes(g, mask)
-        self.space.store(low, high, offset, nbytes, mask, data, (len(g.waves), self.wave_size))
+        shape = (len(g.waves), self.wave_size)
+        self.space.store(low, high, offset, nbytes, mask, data, shape, self._moment(g))
 
     def global_atomic(
         self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, operation: Operation
     ) -> list[Array]:
         """Atomic per lane; returns the old words."""
         self.traffic.global_stored += nbytes * self._lanes(g, mask)
-        return self.space.atomic(low, high, offset, nbytes, mask, (len(g.waves), self.wave_size), operation)
+        shape = (len(g.waves), self.wave_size)
+        return self.space.atomic(low, high, offset, nbytes, mask, shape, operation, self._moment(g, "atomic"))
 
     # --- scalar memory ---------------------------------------------------------------------------------------------
 
-    def scalar_load(self, low: Array, high: Array, nbytes: int) -> list[Array]:
+    def scalar_load(self, g: Group, low: Array, high: Array, nbytes: int) -> list[Array]:
         """Load once per wave."""
         alignment = min(nbytes, 4)
         if (low & _U32(alignment - 1)).any():
@@ -120,7 +169,7 @@ class Machine:
                 bad,
                 low.astype(np.uint64) | high.astype(np.uint64) << np.uint64(32),
             )
-        return self.space.load(low, high, 0, nbytes, None)
+        return self.space.load(low, high, 0, nbytes, None, self._moment(g, "scalar"))
 
     def scalar_buffer_load(
         self, low: Array, high: Array, stride: Array, records: Array, extra: Array | None, offset: int, nbytes: int
@@ -160,8 +209,14 @@ class Machine:
         """Load from the workgroup's LDS."""
         self.traffic.lds_loaded += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
+            self._undefined = None
             return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
-        return memory.read(self._lds, self._lds_place(g, address, offset, nbytes, mask), nbytes)
+        place = self._lds_place(g, address, offset, nbytes, mask)
+        moment = self._moment(g)
+        if moment is not None and self._watch is not None:
+            self._loaded(undefined_words(self._watch.lds, place, nbytes, mask))
+            moment.load(self._lds, place, nbytes, mask)
+        return memory.read(self._lds, place, nbytes)
 
     def lds_store(
         self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]
@@ -171,7 +226,12 @@ class Machine:
         if mask is not None and not mask.any():
             return
         place = self._lds_place(g, address, offset, nbytes, mask)
+        moment = self._moment(g)
+        if moment is not None:
+            moment.store(self._lds, place, nbytes, mask, data)
         memory.write(self._lds, np.broadcast_to(place, (len(g.waves), self.wave_size)), mask, nbytes, data)
+        if moment is not None:
+            moment.stored(self._lds, place, nbytes, mask, data)
 
     def lds_atomic(
         self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None, operation: Operation
@@ -185,6 +245,12 @@ class Machine:
         lanes = np.ones(shape, bool) if mask is None else mask
         place = np.broadcast_to(self._lds_place(g, address, offset, nbytes, mask), shape)
         memory.check_alignment(place, nbytes, lanes)
+        moment = self._moment(g, "atomic")
+        if moment is not None and self._watch is not None:
+            missing = undefined_words(self._watch.lds, place, nbytes, lanes)
+            if missing is not None:
+                raise AccessError("uninitialized", "an atomic on LDS that nothing wrote", missing[0] != 0, place)
+            moment.atomic(self._lds, place, nbytes, lanes)
         for target, old in zip(result, operation(self._lds, place[lanes], lanes), strict=True):
             target[lanes] = old
         return result
@@ -213,15 +279,35 @@ class Machine:
         """Load from each work-item's scratch."""
         self.traffic.scratch += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
+            self._undefined = None
             return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
-        return memory.read(self._scratch, self._scratch_place(g, offset, nbytes, mask), nbytes)
+        place = self._scratch_place(g, offset, nbytes, mask)
+        if self._watch is not None:
+            self._loaded(self._missing_scratch(place, nbytes, mask))
+        return memory.read(self._scratch, place, nbytes)
+
+    def _missing_scratch(self, place: Array, nbytes: int, mask: Array | None) -> list[Array] | None:
+        missing = [~self._scratch_written[place + _U32(k)] for k in range(nbytes)]
+        if mask is not None:
+            missing = [m & mask for m in missing]
+        if not any(m.any() for m in missing):
+            return None
+        words = [np.zeros(place.shape, _U32) for _ in range(max(1, nbytes // 4))]
+        for k, m in enumerate(missing):
+            words[k // 4] |= np.where(m, _U32(0xFF << 8 * (k % 4)), _U32(0))
+        return words
 
     def scratch_store(self, g: Group, offset: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
         """Store to each work-item's scratch."""
         self.traffic.scratch += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
             return
-        memory.write(self._scratch, self._scratch_place(g, offset, nbytes, mask), mask, nbytes, data)
+        place = self._scratch_place(g, offset, nbytes, mask)
+        memory.write(self._scratch, place, mask, nbytes, data)
+        if self._watch is not None:
+            here = place if mask is None else place[mask]
+            for k in range(nbytes):
+                self._scratch_written[here + _U32(k)] = True
 
     # --- flat ------------------------------------------------------------------------------------------------------
 
@@ -244,18 +330,24 @@ class Machine:
     def flat_load(self, g: Group, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
         """Load from whichever memory each lane's address is in."""
         result: list[Array] | None = None
+        undefined: list[Array] | None = None
         for name, here in self._flat_parts(g, low, high, mask):
+            self._undefined = None
             if name == "global":
                 words = self.global_load(g, low, high, offset, nbytes, here)
             elif name == "lds":
                 words = self.lds_load(g, low + _U32(offset & 0xFFFFFFFF), 0, nbytes, here)
             else:
                 words = self.scratch_load(g, low + _U32(offset & 0xFFFFFFFF), nbytes, here)
+            if self._undefined is not None:
+                parts = self._undefined
+                undefined = parts if undefined is None else [a | b for a, b in zip(undefined, parts, strict=True)]
             result = (
                 words
                 if result is None or here is None
                 else [np.where(here, w, old) for w, old in zip(words, result, strict=True)]
             )
+        self._undefined = undefined
         return result if result is not None else [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
 
     def flat_store(

@@ -76,6 +76,22 @@ class Space(Protocol):
     shorts: Array
 
 
+class Watched(Protocol):
+    """Somebody who keeps book of accesses, piece by piece (see `races`)."""
+
+    def load(self, space: Space, place: Array, nbytes: int, mask: Array | None) -> None:
+        """Before lanes read."""
+
+    def store(self, space: Space, place: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
+        """Before lanes store."""
+
+    def stored(self, space: Space, place: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
+        """After lanes have stored."""
+
+    def atomic(self, space: Space, place: Array, nbytes: int, mask: Array) -> None:
+        """Before lanes do atomics."""
+
+
 _ARANGE: dict[int, Array] = {}
 
 
@@ -273,10 +289,14 @@ class AddressSpace:
             segment, place = self._segment(value, low, offset, nbytes, here)
             yield segment, place, here
 
-    def load(self, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
+    def load(
+        self, low: Array, high: Array, offset: int, nbytes: int, mask: Array | None, watched: Watched | None = None
+    ) -> list[Array]:
         """Gather `nbytes` per lane from `high:low + offset`; inactive lanes read as unspecified values."""
         result: list[Array] | None = None
         for segment, place, here in self.pieces(low, high, offset, nbytes, mask):
+            if watched is not None and segment.writable:
+                watched.load(segment, place, nbytes, here)
             words = read(segment, place, nbytes)
             if result is None or here is None:
                 result = words
@@ -293,6 +313,7 @@ class AddressSpace:
         mask: Array | None,
         data: list[Array],
         shape: tuple[int, int],
+        watched: Watched | None = None,
     ) -> None:
         """Scatter `nbytes` per lane to `high:low + offset`."""
         for segment, place, here in self.pieces(low, high, offset, nbytes, mask):
@@ -303,7 +324,11 @@ class AddressSpace:
                     np.ones(shape, bool) if here is None else here,
                     segment.base,
                 )
+            if watched is not None:
+                watched.store(segment, place, nbytes, here, data)
             write(segment, np.broadcast_to(place, shape), here, nbytes, data)
+            if watched is not None:
+                watched.stored(segment, place, nbytes, here, data)
 
     def atomic(
         self,
@@ -314,6 +339,7 @@ class AddressSpace:
         mask: Array | None,
         shape: tuple[int, int],
         operation: Callable[[Space, Array, Array], list[Array]],
+        watched: Watched | None = None,
     ) -> list[Array]:
         """Run an atomic over the active lanes in wave and lane order.
 
@@ -327,6 +353,8 @@ class AddressSpace:
             check_alignment(wide, nbytes, lanes, np.uint64(segment.base))
             if not segment.writable:
                 raise AccessError("out_of_bounds", f"{segment.name} is read-only", lanes, segment.base)
+            if watched is not None:
+                watched.atomic(segment, wide, nbytes, lanes)
             for target, old in zip(result, operation(segment, wide[lanes], lanes), strict=True):
                 target[lanes] = old
         return result

@@ -23,6 +23,7 @@ from loom_sim.amdgpu.limits import DEFAULT_MAX_STEPS
 from loom_sim.amdgpu.machine import Machine, Traffic
 from loom_sim.amdgpu.memory import AddressSpace
 from loom_sim.amdgpu.numerics.mode import FloatMode
+from loom_sim.amdgpu.races import Ordering
 from loom_sim.amdgpu.state import Group
 from loom_sim.amdgpu.trace import Observer
 from loom_sim.amdgpu.traits import FAMILIES, Traits, traits_of
@@ -175,7 +176,7 @@ class Program:
             workgroups, workgroup_size: sizes of the grid (in workgroups) and of a workgroup (in work-items), x first.
             arguments: one value per explicit argument: NumPy arrays for buffers, updated in place; Python or NumPy
                 scalars (or bytes) by value; None for a null pointer. A dynamic LDS pointer takes any value.
-            strict: check waits, undefined registers, barriers.
+            strict: check waits, undefined registers and memory, races between waves, barriers.
             dynamic_lds: bytes of LDS after the static part.
             max_steps: budget of instructions issued, each counted once for all waves that execute it together.
             observers: told about every block that ran; see `trace`.
@@ -219,6 +220,8 @@ class Program:
         translator = self._translator(kernel, traits, strict)
         statistics = Statistics()
         traffic = Traffic()
+        x, y, z = shape.workgroup_size
+        ordering = Ordering(-(-(x * y * z) // descriptor.wave_size)) if strict else None
         waves = 0
         start = time.perf_counter()
         _keep_heap()
@@ -241,6 +244,7 @@ class Program:
                         dynamic_lds,
                         max_steps,
                         observers,
+                        ordering,
                     )
         finally:
             binding.write_back()
@@ -316,6 +320,7 @@ class Program:
         dynamic_lds: int,
         max_steps: int,
         observers: Sequence[Observer],
+        ordering: Ordering | None,
     ) -> int:
         descriptor = kernel.descriptor
         size = descriptor.wave_size
@@ -330,6 +335,8 @@ class Program:
             count,
             descriptor.group_segment_size + dynamic_lds,
             self._scratch_size(kernel),
+            ordering,
+            first * per_group,
         )
         machine.traffic = traffic
         wx, wy, _ = shape.workgroups

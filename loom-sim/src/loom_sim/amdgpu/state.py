@@ -166,9 +166,25 @@ class Group:
         xv, xs: undefined bits of registers that are not fully defined, by index.
         exec: active lanes, bool of shape (n, lanes).
         full: all lanes of all waves are active.
+        loads_undefined: the next instruction loads memory that nothing wrote.
     """
 
-    __slots__ = ("exec", "full", "key", "lanes", "machine", "memo", "pc", "s", "tick", "v", "waves", "xs", "xv")
+    __slots__ = (
+        "exec",
+        "full",
+        "key",
+        "lanes",
+        "loads_undefined",
+        "machine",
+        "memo",
+        "pc",
+        "s",
+        "tick",
+        "v",
+        "waves",
+        "xs",
+        "xv",
+    )
 
     def __init__(self, machine: Any, waves: Array, lanes: int) -> None:
         self.machine = machine
@@ -182,6 +198,7 @@ class Group:
         self.xs: dict[int, Any] = {}
         self.exec: Array = np.ones((len(waves), lanes), bool)
         self.full = True
+        self.loads_undefined = False
         self.memo = Memo()
         self.tick = 0
 
@@ -252,6 +269,7 @@ class Group:
         child.xs = {r: pick(x, rows, composed) for r, x in self.xs.items()}
         child.exec = self.exec[rows]
         child.full = self.full or bool(child.exec.all())
+        child.loads_undefined = self.loads_undefined
         child.memo = Memo()
         child.tick = self.tick
         return child
@@ -286,6 +304,7 @@ def merge(groups: list[Group]) -> Group:
     result.s, result.xs = _join_all([g.s for g in groups], [g.xs for g in groups], counts)
     result.exec = np.concatenate([g.exec for g in groups])
     result.full = all(g.full for g in groups)
+    result.loads_undefined = any(g.loads_undefined for g in groups)
     result.memo = Memo()
     result.tick = min(g.tick for g in groups)
     return result

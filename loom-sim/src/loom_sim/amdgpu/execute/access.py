@@ -80,14 +80,24 @@ def extend_signed(word: Array, nbytes: int) -> Array:
     return (word ^ top) - top
 
 
-def write_loaded(em: Emitter, access: Access, code: int, words: list[str]) -> None:
+def undefined_words(em: Emitter, count: int) -> list[str | None]:
+    """Names of the undefined bits of the words that LDS or scratch gave, in code that follows them."""
+    return [em.let(f"M.undefined({k})") if em.track else None for k in range(count)]
+
+
+def write_loaded(
+    em: Emitter, access: Access, code: int, words: list[str], undefined_bits: list[str | None] | None = None
+) -> None:
     """Write loaded words to the destination registers."""
+    missing = undefined_bits or [None] * len(words)
     if access.signed:
         words = [em.let(f"{em.const(extend_signed)}({words[0]}, {access.nbytes})")]
+        if missing[0]:
+            missing = [em.let(f"fit_undefined(any_undefined({missing[0]}), 'u32')")]
     for k, word in enumerate(words):
         index = em.vector_index(code + k)
         if not access.half:
-            em.write_vector32(index, Value(word))
+            em.write_vector32(index, Value(word, missing[k]))
             continue
         old = em.vector32(index)
         if access.half == 2:
@@ -95,8 +105,8 @@ def write_loaded(em: Emitter, access: Access, code: int, words: list[str]) -> No
         else:
             name = em.let(f"{word} & klow | {old.name} & khigh")
         undefined = None
-        if old.undefined:
-            undefined = em.let(f"halves_undefined(None, {old.undefined}, {access.half == 2})")
+        if old.undefined or missing[k]:
+            undefined = em.let(f"halves_undefined({missing[k]}, {old.undefined}, {access.half == 2})")
         em.write_vector32(index, Value(name, undefined))
 
 

@@ -73,7 +73,7 @@ def _one(em: Emitter, inst: Instruction, move: access.Access) -> None:
         return
     loaded = em.let(f"M.lds_load({arguments})")
     words = [em.let(f"{loaded}[{k}]") for k in range(max(1, move.nbytes // 4))]
-    access.write_loaded(em, move, inst.results[0].code, words)
+    access.write_loaded(em, move, inst.results[0].code, words, access.undefined_words(em, len(words)))
 
 
 def _two(em: Emitter, inst: Instruction, pair: re.Match[str]) -> None:
@@ -84,10 +84,13 @@ def _two(em: Emitter, inst: Instruction, pair: re.Match[str]) -> None:
     count = nbytes // 4
     if pair["load"]:
         # Both reads happen before the first result is written: the address register may be a destination.
-        loads = [em.let(f"M.lds_load(g, {address}, {offset}, {nbytes}, {mask})") for offset in offsets]
-        words = [em.let(f"{loaded}[{k}]") for loaded in loads for k in range(count)]
-        for k, word in enumerate(words):
-            em.write_vector32(em.vector_index(inst.results[0].code + k), Value(word))
+        values = []
+        for offset in offsets:
+            loaded = em.let(f"M.lds_load(g, {address}, {offset}, {nbytes}, {mask})")
+            undefined = access.undefined_words(em, count)
+            values += [Value(em.let(f"{loaded}[{k}]"), undefined[k]) for k in range(count)]
+        for k, value in enumerate(values):
+            em.write_vector32(em.vector_index(inst.results[0].code + k), value)
         return
     moves = []
     for name in ("data0", "data1"):

@@ -58,7 +58,7 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         loaded = em.let(f"M.scalar_buffer_load({resource}, {extra}, {offset}, {move.nbytes})")
     else:
         pair = em.let(f"{em.const(scalar_address)}({low.name}, {high.name}, {extra}, {offset})")
-        loaded = em.let(f"M.scalar_load({pair}[0], {pair}[1], {move.nbytes})")
+        loaded = em.let(f"M.scalar_load(g, {pair}[0], {pair}[1], {move.nbytes})")
     if move.signed:
         word = em.let(f"{em.const(access.extend_signed)}({loaded}[0], {move.nbytes})")
         em.write_scalar32(result.code, Value(word))

@@ -109,7 +109,10 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     result = _result(inst)
     assert result is not None
     loaded = em.let(target.format("load") + ")")
-    access.write_loaded(em, move, result.code, _each(em, loaded, move.nbytes))
+    # Buffers hold what the host gave them; only LDS and scratch start without values.
+    local = inst.format in _SCRATCH or inst.format in _FLAT
+    words = _each(em, loaded, move.nbytes)
+    access.write_loaded(em, move, result.code, words, access.undefined_words(em, len(words)) if local else None)
     return True
 
 
