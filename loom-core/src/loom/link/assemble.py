@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -11,7 +11,6 @@ from loom.facts.analysis import FunctionFacts
 from loom.ir.attributes import Dictionary, Encoding, SymbolRef
 from loom.ir.core import Module, Op, symbol_name
 from loom.link.member import Member, is_declaration
-from loom.link.options import PlanEntry
 from loom.specialize.pipeline import CODE, providers_of, target_test
 from loom.specialize.select import bind, select
 from loom.transforms.dce import is_exported
@@ -24,13 +23,14 @@ class Assembly:
     """The result of a link under construction.
 
     ``live`` are the operations to keep, ``satisfied`` says what stands in for those that are not kept, ``exported``
-    are the names to make public, ``promises`` the further declarations of configuration keys that are open.
+    are the names to make public, ``promises`` the further declarations of configuration keys that are open. ``names``
+    are the names of live symbols in the result.
     """
 
     def __init__(
         self,
         members: Sequence[Member],
-        live: Mapping[Op, tuple[Member, PlanEntry]],
+        live: Collection[Op],
         satisfied: Mapping[Op, Op],
         exported: set[str],
         promises: Mapping[Op, Sequence[Op]],
@@ -40,11 +40,12 @@ class Assembly:
         self.satisfied = satisfied
         self.exported = exported
         self.promises = promises
+        self.names = self._names()
 
     def module(self) -> Module:
         """Copies of the live operations, in the order of their modules."""
         result = Module("linked")
-        names = self._names()
+        names = self.names
         aliases = _Aliases(result)
         for member in self.members:
             renaming = self._renaming(member, names)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from loom.ir.core import Op, symbol_name
@@ -21,8 +21,8 @@ from loom.transforms.dce import eliminate_dead_symbols, is_root, referenced_symb
 if TYPE_CHECKING:
     from loom.link.member import Linkable
 
-# An operation to keep: its module, the reason, and the symbol that wants it.
-Want = tuple[Member, Op, str, str | None]
+# An operation to keep: its module, the reason, and the operation that wants it.
+Want = tuple[Member, Op, str, Op | None]
 
 
 def link(
@@ -52,7 +52,7 @@ class _Linker:
         self.universe = universe
         self.options = options
         # In the order reached.
-        self.live: dict[Op, tuple[Member, PlanEntry]] = {}
+        self.live: dict[Op, Want] = {}
         # What another operation stands in for: a declaration for its definition, one of several equal statements.
         self.satisfied: dict[Op, Op] = {}
         self.open: list[tuple[Member, Op]] = []
@@ -76,7 +76,8 @@ class _Linker:
                 raise LoomError(faults)
         if options.strict_deps:
             self._require_direct_dependencies()
-        module = Assembly(self.universe.members, self.live, self.satisfied, self.exported, self.promises).module()
+        assembly = Assembly(self.universe.members, self.live, self.satisfied, self.exported, self.promises)
+        module = assembly.module()
         bind_values(module, options.config)
         if options.require_config:
             require_bound(module)
@@ -87,7 +88,7 @@ class _Linker:
             ]
             eliminate_dead_symbols(module, kept, keep_providers=True)
         alive = module.symbols()
-        plan = tuple(entry for _, entry in self.live.values() if entry.symbol in alive)
+        plan = tuple(entry for want in self.live.values() if (entry := _entry(want, assembly.names)).symbol in alive)
         order = sorted(self.dependencies, key=lambda d: (d.user, d.library, d.symbol, d.kind))
         return LinkResult(module, plan, tuple(order))
 
@@ -137,7 +138,7 @@ class _Linker:
 
     # -- reaching ------------------------------------------------------------------------------------------------
 
-    def _reach(self, member: Member, op: Op, reason: str, wanted_by: str | None) -> list[Want]:
+    def _reach(self, member: Member, op: Op, reason: str, wanted_by: Op | None) -> list[Want]:
         if op in self.live or op in self.satisfied:
             return []
         name = symbol_name(op)
@@ -150,16 +151,14 @@ class _Linker:
                 if not is_imported(op):
                     self.open.append((member, op))
             if op.name in SHARED:
-                more = self._candidates(member, name)
+                more = self._candidates(member, op, name)
             if self._stated_before(name, op):
                 return more
-        identity = "private" if member.is_library else "global"
-        role = "library" if member.is_library else "input"
-        self.live[op] = (member, PlanEntry(name or op.name, reason, role, identity, wanted_by))
+        self.live[op] = (member, op, reason, wanted_by)
         for used in referenced_symbols(op):
             target = member.symbol(used)
             if target is not None:
-                more.append((member, target, "dependency", name))
+                more.append((member, target, "dependency", op))
         return more
 
     def _satisfy(self, member: Member, declaration: Op, found: Found) -> Found:
@@ -173,13 +172,13 @@ class _Linker:
         self._depend(member, owner, definition, "definition")
         return found
 
-    def _candidates(self, member: Member, family: str) -> list[Want]:
+    def _candidates(self, member: Member, contract: Op, family: str) -> list[Want]:
         """The providers of a template family that may be chosen."""
         more: list[Want] = []
         for owner, provider in self.universe.providers(family):
             if self._possible(provider):
                 self._depend(member, owner, provider, "provider")
-                more.append((owner, provider, "provider", family))
+                more.append((owner, provider, "provider", contract))
         return more
 
     def _stated_before(self, name: str, op: Op) -> bool:
@@ -245,6 +244,14 @@ class _Linker:
         ]
         if faults:
             raise LoomError(faults)
+
+
+def _entry(want: Want, names: Mapping[Op, str]) -> PlanEntry:
+    """The row of the plan, with the names that symbols have in the result."""
+    member, op, reason, wanted_by = want
+    identity, role = ("private", "library") if member.is_library else ("global", "input")
+    by = names.get(wanted_by) or symbol_name(wanted_by) if wanted_by is not None else None
+    return PlanEntry(names.get(op) or op.name, reason, role, identity, by)
 
 
 __all__ = ["LinkOptions", "LinkResult", "PlanEntry", "link"]
