@@ -43,8 +43,12 @@ GROUPS: Final[Mapping[str, Callable[[Array, Array, tuple[int, ...]], Array]]] = 
         at[0] // group[0] * -(-(int(at[1].max()) + 1) // group[1]) + at[1] // group[1]
     ),
 }
+#: Topologies that look at nothing but the order of elements.
+LINEAR: Final = ("none", "tensor_global", "group_1d", "block_1d", *_TWO_LEVELS)
 #: Element formats whose codes are indices, as wide as the lanes of the payload.
 _INDICES: Final = "codebook_index"
+#: Packings with one element in each lane of the payload.
+_ONE_EACH: Final = ("dense_lanes", "codebook_indices")
 
 
 class UndefinedSchema(Exception):
@@ -125,6 +129,18 @@ def schema_of(encoding: Encoding) -> Schema:
         codebook != "none",
         number("payload_elements", 1),
     )
+
+
+def element_count(schema: Schema, carrier: ScalarFormat, lanes: int) -> int:
+    """How many elements a payload of so many lanes holds. Raises `UndefinedSchema` when that is no whole number."""
+    if schema.element_format == _INDICES or schema.packing in _ONE_EACH:
+        return lanes
+    bits, width = lanes * carrier.bits, code_bits(schema.element_format)
+    if schema.record is not None and bits % (8 * schema.record.size) == 0:
+        return bits // (8 * schema.record.size) * schema.record.elements
+    if bits % width:
+        raise UndefinedSchema(f"codes of {width} bits in {bits} bits")
+    return bits // width
 
 
 @attrs.frozen(eq=False)
@@ -316,9 +332,9 @@ def _positions(schema: Schema, carrier: ScalarFormat, lanes: int, count: int) ->
 
     ``None`` for one element in each lane.
     """
-    if schema.element_format == _INDICES or schema.packing in ("dense_lanes", "codebook_indices"):
+    if schema.element_format == _INDICES or schema.packing in _ONE_EACH:
         width = 1 if schema.element_format == _INDICES else code_bits(schema.element_format)
-        if lanes != count or carrier.bits < width or schema.packing not in ("dense_lanes", "codebook_indices"):
+        if lanes != count or carrier.bits < width or schema.packing not in _ONE_EACH:
             raise UndefinedSchema(f"{count} elements in {lanes} lanes of {carrier.name}")
         return None
     width = code_bits(schema.element_format)

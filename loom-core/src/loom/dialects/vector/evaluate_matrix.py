@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 
 from loom.dialects.kernel.evaluate_scopes import Teams, subgroups
+from loom.dialects.vector.evaluate_fragment_values import logical_elements, recut
 from loom.evaluate import accesses
 from loom.evaluate.accesses import Located
 from loom.evaluate.assumptions import check_predicates
@@ -18,24 +21,47 @@ from loom.evaluate.numeric import OPERATIONS
 from loom.evaluate.numeric.fma import fma
 from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, signed, to_bits, wrapped
 from loom.evaluate.rules import evaluates
-from loom.evaluate.shapes import extents_of, in_lane_order, with_lane_axis
+from loom.evaluate.shapes import extents_of, in_lane_order
 from loom.evaluate.values import RuntimeValue, View, format_of, per_lane
 from loom.facts.fragments import FragmentShape, find_placement, fragment_shape, offered_tiles
 from loom.ir.core import Op, Value
 from loom.ir.types import ShapedType, Type
 
 
-def _placement(frame: Frame, op: Op, shape: FragmentShape, type_: Type) -> Fragment:
-    """Where a fragment of a vector type lies. Raises a located diagnostic when nothing defines it."""
-    rows, columns = (frame.uniform(op, frame.extent(v), "the shape of a fragment") for v in (shape.rows, shape.columns))
-    length = int(np.prod(extents_of(frame, op, type_), dtype=np.int64))
+@attrs.frozen(eq=False)
+class _Held:
+    """A fragment as it is held: where elements lie, their format, and how many matrices of how many rows there are.
+
+    Matrices of several blocks stand below each other, so ``placement`` has ``blocks * rows`` rows.
+    """
+
+    placement: Fragment
+    format: ScalarFormat
+    blocks: int
+    rows: int
+
+
+def _held(frame: Frame, op: Op, shape: FragmentShape, format: ScalarFormat, length: int, type_: Type) -> _Held:
+    """How a fragment of elements per work-item is held. Raises a located diagnostic when nothing defines it."""
+    given = (shape.origin.blocks, shape.rows, shape.columns)
+    blocks, rows, columns = (
+        1 if v is None else frame.uniform(op, frame.extent(v), "the shape of a fragment") for v in given
+    )
     facts = frame.machine.program.facts
-    found = find_placement(shape.role, rows, columns, format_of(type_).name, length, offered_tiles(facts))
+    tiles = offered_tiles(facts) if shape.origin.blocks is None else ()
+    found = find_placement(shape.role, blocks * rows, columns, format.name, length, tiles)
     if found is None:
         wave = facts.get("subgroup_size")
         subgroups_are = f"subgroups of {wave} lanes" if isinstance(wave, int) else "a target without subgroups"
-        raise unsupported(op, f"no {rows}x{columns} fragment '{shape.role}' is {type_} with {subgroups_are}")
-    return fragment_arrays(found)
+        count = f"{blocks} blocks of " if shape.origin.blocks is not None else ""
+        raise unsupported(op, f"no {count}{rows}x{columns} fragment '{shape.role}' is {type_} with {subgroups_are}")
+    return _Held(fragment_arrays(found), format, blocks, rows)
+
+
+def _plain(frame: Frame, op: Any, type_: Type) -> _Held:
+    """How the fragment that an operation names is held in a vector of its elements."""
+    length = math.prod(extents_of(frame, op, type_))
+    return _held(frame, op, FragmentShape(op.role, op.rows, op.columns, op), format_of(type_), length, type_)
 
 
 def _given(op: Op, operands: Sequence[RuntimeValue], value: Value) -> RuntimeValue:
@@ -44,10 +70,8 @@ def _given(op: Op, operands: Sequence[RuntimeValue], value: Value) -> RuntimeVal
 
 
 def _refuse_encodings(op: Any) -> None:
-    if op.blocks is not None:
-        raise unsupported(op, "fragments of several blocks")
     if "aux" in op.spec.operand_index and op.aux:
-        raise unsupported(op, "encoded fragments")
+        raise unsupported(op, "encoded elements in memory")
 
 
 def _holders(frame: Frame, op: Op, fragment: Fragment) -> Teams | None:
@@ -63,16 +87,14 @@ def _holders(frame: Frame, op: Op, fragment: Fragment) -> Teams | None:
     return teams
 
 
-def _matrices(frame: Frame, op: Op, fragment: Fragment, teams: Teams | None, value: Array, type_: Type) -> Array:
-    """The logical matrices of a value: ``[teams or work-items, rows, columns]``."""
-    assert isinstance(type_, ShapedType)
-    held = in_lane_order(per_lane(value, frame.machine.lanes.count, type_.rank), type_.rank)
-    table = held[:, None] if teams is None else teams.table(held, 1)
+def _matrices(frame: Frame, op: Op, held: _Held, teams: Teams | None, value: Array) -> Array:
+    """The logical matrices of elements ``[work-items, length]``: ``[teams or work-items, rows, columns]``."""
+    fragment = held.placement
+    table = value[:, None] if teams is None else teams.table(value, 1)
     matrices = np.zeros((table.shape[0], fragment.rows, fragment.columns), dtype=table.dtype)
     matrices[:, fragment.row, fragment.column] = table
     # Lanes may hold copies of an element; a product of copies that differ depends on which one is read.
-    format = format_of(type_)
-    copies = to_bits(format, matrices[:, fragment.row, fragment.column]) != to_bits(format, table)
+    copies = to_bits(held.format, matrices[:, fragment.row, fragment.column]) != to_bits(held.format, table)
     differ = copies.any(axis=(1, 2))
     lane = frame.offender(np.asarray(differ if teams is None else teams.of_teams(differ)))
     if lane is not None:
@@ -84,7 +106,6 @@ def _matrices(frame: Frame, op: Op, fragment: Fragment, teams: Teams | None, val
 @evaluates("vector.fragment")
 def fragment_of(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """The data itself; what it means is looked at where it is used."""
-    _refuse_encodings(op)
     if op.predicates:
         values = [_given(op, operands, v) for v in op.mentioned]
         check_predicates(frame, op, op.predicates, op.mentioned, values)
@@ -93,20 +114,16 @@ def fragment_of(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequ
 
 @evaluates("vector.fragment.repack")
 def fragment_repack(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
-    """The same fragment in another vector: only reshaped whole matrices have a meaning without a target."""
-    _refuse_encodings(op)
-    shape = FragmentShape(op.role, op.rows, op.columns, op)
-    source, target = (_placement(frame, op, shape, t) for t in (op.data.type, op.results[0].type))
-    if format_of(op.data.type) is not format_of(op.results[0].type) or source.alone != target.alone:
-        raise unsupported(op, f"repacking {op.data.type} as {op.results[0].type}")
-    value = with_lane_axis(_given(op, operands, op.data), op.data.type.rank)
-    return (value.reshape(value.shape[0], *extents_of(frame, op, op.results[0].type)),)
+    """The same fragment in another vector: the bits of each work-item end to end, cut anew."""
+    value = _given(op, operands, op.data)
+    return (recut(frame, op, value, op.data.type, op.results[0].type),)
 
 
 def _locate(
-    frame: Frame, op: Any, fragment: Fragment, view: View, view_type: Type, once: bool = False
+    frame: Frame, op: Any, held: _Held, view: View, view_type: Type, once: bool = False
 ) -> tuple[Array, Located]:
     """The active work-items and the elements that they hold, one after the other; ``once``: without copies."""
+    fragment = held.placement
     items = np.arange(frame.machine.lanes.count) if frame.active is None else frame.active
     teams = _holders(frame, op, fragment)
     lane = np.zeros_like(items) if teams is None else teams.column[items]
@@ -116,7 +133,10 @@ def _locate(
     length = fragment.row.shape[1]
     holders = np.repeat(items, length)
     positions = [p if p.ndim == 0 else p[holders] for p in frame.indices(op.indices, op.static_indices)]
-    positions[-2] = positions[-2] + fragment.row[lane].reshape(-1)
+    rows = fragment.row[lane].reshape(-1)
+    if op.blocks is not None:
+        positions[-3] = positions[-3] + rows // held.rows
+    positions[-2] = positions[-2] + rows % held.rows
     positions[-1] = positions[-1] + fragment.column[lane].reshape(-1)
     return items, accesses.locate_elements(frame, op, view, view_type, positions, holders)
 
@@ -126,8 +146,7 @@ def locate_fragment(
 ) -> Located:
     """The elements of a view that the active work-items hold in a fragment; ``once``: without copies."""
     _refuse_encodings(op)
-    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), data.type)
-    return _locate(frame, op, fragment, _given(op, operands, view), view.type, once)[1]
+    return _locate(frame, op, _plain(frame, op, data.type), _given(op, operands, view), view.type, once)[1]
 
 
 def _first_holders(fragment: Fragment) -> int:
@@ -145,10 +164,11 @@ def _converted(op: Op, source: ScalarFormat, target: ScalarFormat, values: Array
     raise unsupported(op, f"converting {source.name} to {target.name} in a fragment access")
 
 
-def _require_matrix(op: Op, view_type: Type) -> None:
+def _require_matrix(op: Any, view_type: Type) -> None:
     assert isinstance(view_type, ShapedType)
-    if view_type.rank < 2:
-        raise unsupported(op, f"a fragment of {view_type}, which has no rows and columns")
+    if view_type.rank < (2 if op.blocks is None else 3):
+        axes = "rows and columns" if op.blocks is None else "blocks, rows and columns"
+        raise unsupported(op, f"a fragment of {view_type}, which has no {axes}")
 
 
 @evaluates("vector.fragment.load")
@@ -157,8 +177,7 @@ def fragment_load(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Se
     _refuse_encodings(op)
     _require_matrix(op, op.source.type)
     type_ = op.results[0].type
-    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), type_)
-    items, place = _locate(frame, op, fragment, _given(op, operands, op.source), op.source.type)
+    items, place = _locate(frame, op, _plain(frame, op, type_), _given(op, operands, op.source), op.source.type)
     read = _converted(op, format_of(op.source.type), format_of(type_), accesses.read(frame, op, place))
     return (accesses.spread(frame, items, read.reshape(items.size, *extents_of(frame, op, type_))),)
 
@@ -169,8 +188,8 @@ def fragment_store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
     _refuse_encodings(op)
     _require_matrix(op, op.target.type)
     type_ = op.value.type
-    fragment = _placement(frame, op, FragmentShape(op.role, op.rows, op.columns, op), type_)
-    items, place = _locate(frame, op, fragment, _given(op, operands, op.target), op.target.type, once=True)
+    held_as = _plain(frame, op, type_)
+    items, place = _locate(frame, op, held_as, _given(op, operands, op.target), op.target.type, once=True)
     held = in_lane_order(per_lane(_given(op, operands, op.value), frame.machine.lanes.count, type_.rank), type_.rank)
     values = _converted(op, format_of(type_), format_of(op.target.type), held[items].reshape(-1))
     accesses.store(frame, op, place, values)
@@ -180,34 +199,40 @@ def fragment_store(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> S
 @evaluates("vector.mma")
 def mma(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[RuntimeValue]:
     """init + lhs * rhs over the logical matrices, k ascending, each step rounded once."""
-    parts = []
-    for value, role in ((op.lhs, "lhs"), (op.rhs, "rhs"), (op.init, "init")):
+    accumulator = format_of(op.init.type)
+    parts: list[_Held] = []
+    elements: list[Array] = []
+    for value, role, array in zip((op.lhs, op.rhs, op.init), ("lhs", "rhs", "init"), operands, strict=True):
         shape = fragment_shape(value)
         if shape is None or (shape.role != role and not (role == "init" and shape.role == "result")):
             raise unsupported(op, f"%{value.name or '?'} is no fragment of role '{role}'")
-        parts.append(_placement(frame, op, shape, value.type))
+        logical = logical_elements(frame, op, value, array, accumulator)
+        parts.append(_held(frame, op, shape, logical.placed_as, logical.elements.shape[1], value.type))
+        parts[-1] = attrs.evolve(parts[-1], format=logical.format)
+        elements.append(per_lane(logical.elements, frame.machine.lanes.count, 1))
     left, right, result = parts
-    if (left.rows, left.columns, right.columns) != (result.rows, right.rows, result.columns):
-        raise unsupported(
-            op,
-            f"a product of {left.rows}x{left.columns} and {right.rows}x{right.columns} "
-            f"added to {result.rows}x{result.columns}",
-        )
-    if len({p.alone for p in parts}) > 1:
+    shapes = [(part.blocks, part.rows, part.placement.columns) for part in parts]
+    (_, rows, inner), (_, inner_again, columns), _ = shapes
+    if (result.blocks, rows, columns) != shapes[2] or inner != inner_again or left.blocks != right.blocks:
+        sizes = [f"{b} x " * (b > 1) + f"{r}x{c}" for b, r, c in shapes]
+        raise unsupported(op, f"a product of {sizes[0]} and {sizes[1]} added to {sizes[2]}")
+    if len({part.placement.alone for part in parts}) > 1:
         raise unsupported(op, "operands that are spread over a subgroup and operands that are not")
-    teams = _holders(frame, op, result)
+    teams = _holders(frame, op, result.placement)
     a, b, c = (
-        _matrices(frame, op, p, teams, value, v.type)
-        for p, value, v in zip(parts, operands, (op.lhs, op.rhs, op.init), strict=True)
+        _matrices(frame, op, part, teams, array).reshape(-1, part.rows, part.placement.columns)
+        for part, array in zip(parts, elements, strict=True)
     )
-    product = _multiply(op, a, b, c)
-    held = product[:, result.row, result.column]
+    product = _multiply(op, left.format, right.format, accumulator, a, b, c)
+    product = product.reshape(-1, result.blocks * result.rows, result.placement.columns)
+    held = product[:, result.placement.row, result.placement.column]
     mine = held[:, 0] if teams is None else held[teams.row, teams.column]
     return (mine.reshape(mine.shape[0], *extents_of(frame, op, op.results[0].type)),)
 
 
-def _multiply(op: Any, a: Array, b: Array, c: Array) -> Array:
-    left, right, format = (format_of(v.type) for v in (op.lhs, op.rhs, op.init))
+def _multiply(
+    op: Any, left: ScalarFormat, right: ScalarFormat, format: ScalarFormat, a: Array, b: Array, c: Array
+) -> Array:
     kinds = {left.kind, right.kind, format.kind}
     if len(kinds) > 1 or max(left.bits, right.bits) > format.bits or (format.kind is Kind.INTEGER and format.bits > 32):
         raise unsupported(op, f"a product of {left.name} and {right.name} accumulated in {format.name}")
