@@ -130,11 +130,12 @@ def failure_event(error: Exception, issue: RuntimeIssue, callee: Op) -> Event | 
 def _event(kind: str, details: Mapping[str, object], callee: Op) -> Event:
     name = str(callee.attribute("callee"))
     span = resolve(callee.loc)
+    export = callee.attribute("export_symbol") if "export_symbol" in callee.spec.attribute_index else None
     event: dict[str, object] = {
         "type": kind or "driver_failure",
         "severity": "error" if kind.endswith("_report") else "fatal",
         "function": name,
-        "export": str(callee.attribute("export_symbol") or name),
+        "export": str(export or name),
     }
     if span is not None:
         event["source_file"] = span.source.name

@@ -25,7 +25,15 @@ class ReferenceDevice:
         self._program: Program | None = None
 
     def launch(self, module: Module, kernel: Op, workload: Sequence[Any], arguments: Sequence[Any]) -> None:
-        """Run one kernel; see :func:`loom.evaluate.dispatch.launch_kernel`."""
+        """Run one kernel, or the pipeline that takes its place with the workload as its specializations.
+
+        See :func:`loom.evaluate.dispatch.launch_kernel` and :func:`loom.evaluate.pipelines.run_pipeline`.
+        """
+        if kernel.name == "pipeline.def":
+            from loom.evaluate.pipelines import run_pipeline
+
+            run_pipeline(self._prepared(module), kernel, workload, arguments)
+            return
         from loom.evaluate.dispatch import launch_kernel
 
         launch_kernel(self._prepared(module), kernel, workload, arguments)

@@ -46,6 +46,13 @@ def evaluate_launch_config(
     (``subgroup_size``). Raises ``LoomError`` for an undefined result, an operation that no configuration may
     hold, or a geometry outside the limits: counts 0 ... 2^32-1, sizes 1 ... 2^32-1.
     """
+    if kernel.name == "pipeline.def":
+        raise fault(
+            FaultCode.UNSUPPORTED,
+            kernel,
+            "a pipeline has no launch configuration; the device 'reference' runs it",
+            hint="run it with '--device=reference'",
+        )
     region: Region = kernel.config  # type: ignore[attr-defined]  # kernel.def by contract
     parameters = region.entry.args
     if len(parameters) != len(workload):

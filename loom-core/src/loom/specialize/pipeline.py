@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from loom.plugins.records import TargetProfile
     from loom.transforms.loops_report import PolicyDetail
 
-CODE = ("func.def", "kernel.def")
+CODE = ("func.def", "kernel.def", "pipeline.def")
 
 
 @attrs.define

@@ -108,7 +108,7 @@ USES: Final[dict[str, SymbolUse]] = {
     "template.ukernel": SymbolUse("family", FAMILIES, "a template family", _provider),
     "template.call": SymbolUse("callee", PROVIDERS, "a template provider", _call),
     "config.get": SymbolUse("key", ("config.def", "config.decl"), "a configuration key", _config),
-    "kernel.launch": SymbolUse("callee", KERNELS, "a kernel", check_launch),
+    "kernel.launch": SymbolUse("callee", (*PIPELINES, *KERNELS), "a kernel", check_launch),
     "kernel.dispatch": SymbolUse("callee", ENTRIES, "an executable entry", check_dispatch),
     "command.program.launch": SymbolUse("callee", PROGRAMS, "a command program", check_program_launch),
     "pipeline.compose": SymbolUse("callee", PIPELINES, "a pipeline", check_compose),

@@ -196,10 +196,41 @@ def argument_matches(actual: Type, declared: Type) -> bool:
 
 
 def check_launch(op: Any, target: Any) -> list[Diagnostic]:
-    """Operands match the kernel's two signatures."""
+    """Operands match the kernel's two signatures, or those of a pipeline that is one executable."""
+    if target.name == "pipeline.def":
+        return check_pipeline_launch(op, target)
     return [
         *check_arguments(op, target, "workload", op.workload, target.config.entry.args),
         *check_arguments(op, target, "args", op.args, target.body.entry.args),
+    ]
+
+
+def check_pipeline_launch(op: Any, target: Any) -> list[Diagnostic]:
+    """The pipeline is one executable; the workload are its specializations."""
+    if target.unit != "kernel":
+        return [
+            Diagnostic(
+                "SYMBOL/003",
+                f"'@{target.callee}' is a pipeline without the unit 'kernel', which is no executable",
+                op.loc,
+                {
+                    "symbol_name": target.callee,
+                    "actual_kind": target.name,
+                    "expected_kind": "a kernel or 'pipeline.def<kernel>'",
+                },
+                related=(Related(f"'@{target.callee}' is defined here", target.loc),),
+            )
+        ]
+    return check_pipeline_arguments(op, target, op.workload)
+
+
+def check_pipeline_arguments(op: Any, target: Any, specializations: Sequence[Value]) -> list[Diagnostic]:
+    """Operands match the specializations and the run arguments of a pipeline."""
+    args, count = target.body.entry.args, target.specialization_count
+    known = dict(zip(args[:count], specializations, strict=False))
+    return [
+        *check_arguments(op, target, "specialization", specializations, args[:count]),
+        *check_arguments(op, target, "run", op.args, args[count:], known),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from loom.dialects.kernel.verify import check_arguments
+from loom.dialects.kernel.verify import check_pipeline_arguments
 from loom.dialects.scf.verify import lengths_differ, out_of_contract
 from loom.dialects.vector.checks import Findings, result_error
 from loom.ir.core import Op
@@ -114,12 +114,7 @@ def compose(op: Op) -> Findings:
 
 def check_compose(op: Any, target: Any) -> Findings:
     """Operands match the pipeline's specializations and run arguments."""
-    args, count = target.body.entry.args, target.specialization_count
-    mapping = dict(zip(args[:count], op.specializations, strict=False))
-    return [
-        *check_arguments(op, target, "specialization", op.specializations, args[:count]),
-        *check_arguments(op, target, "run", op.args, args[count:], mapping),
-    ]
+    return check_pipeline_arguments(op, target, op.specializations)
 
 
 def memory(op: Any) -> Findings:
