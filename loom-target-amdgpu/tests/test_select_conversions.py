@@ -27,7 +27,7 @@ def numbers(format: str) -> Array:
         codes = np.arange(1 << BITS[format], dtype=f"u{BITS[format] // 8}")
         return codes.view(STORED[format])
     dtype = STORED[format]
-    base = [float_edges(dtype)]  # type: ignore[arg-type]
+    base = [float_edges(dtype)]
     with np.errstate(all="ignore"):
         base.append((RNG.standard_normal(400) * 2.0 ** RNG.integers(-60, 60, 400)).astype(dtype))
         for fraction in (2, 3, 7, 10, 23):
@@ -101,7 +101,7 @@ def test_to_integers(source: str, destination: str, target: str) -> None:
 @pytest.mark.parametrize("type_", ["f16", "f32", "f64"])
 @pytest.mark.parametrize("mode", ["ordered", "number", "ieee"])
 def test_clamp(mode: str, type_: str) -> None:
-    a, b = pairs(float_edges(STORED[type_]), 2500)  # type: ignore[arg-type]
+    a, b = pairs(float_edges(STORED[type_]), 2500)
     c = np.random.default_rng(3).permutation(b)
     text = elementwise(f"    %r = scalar.clampf<{mode}> %x0, %x1, %x2 : {type_}", [type_] * 3, type_)
     agree(text, TARGETS[0], [a.size], [a.size, a, b, c, np.zeros_like(a)])

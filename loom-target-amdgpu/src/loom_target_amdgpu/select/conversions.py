@@ -48,7 +48,7 @@ def _from_integer(s: Selector, op: Any) -> None:
         if bits <= 16:
             single: Word = s.emit.op(f"v_cvt_f32_{letter}32", words[0])
         else:
-            single = _scaled_f32(s, words, signed, to_odd=target != "f32")
+            single = scaled_f32(s, words, signed, to_odd=target != "f32")
         s.set(op.result, Number((_from_f32(s, single, target),)))
     else:
         raise refuse(s, op, op.result)
@@ -61,7 +61,7 @@ def _pair_to_f64(s: Selector, words: tuple[Word, ...], letter: str) -> Value:
     return emit.op("v_add_f64", high, emit.op("v_cvt_f64_u32", words[0]))
 
 
-def _scaled_f32(s: Selector, words: tuple[Word, ...], signed: bool, to_odd: bool) -> Word:
+def scaled_f32(s: Selector, words: tuple[Word, ...], signed: bool, to_odd: bool) -> Word:
     """An integer as f32: its leading 32 bits, what is lost below them in the lowest one, and a power of two.
 
     With ``to_odd`` the f32 itself is rounded to odd, for formats that are narrower still.

@@ -145,7 +145,7 @@ class Emit:
         table = dict(immediates)
         if constants:
             descriptor, given, table = self._with_immediates(descriptor, given, constants, table)
-        values = self._legalize(descriptor, given)
+        values = self._legalize(descriptor, given, self._bus - self._has_literal(descriptor, table))
         return self._make(descriptor, values, table, name, access)
 
     def _with_immediates(
@@ -164,7 +164,7 @@ class Emit:
         return descriptor, given, table
 
     def _fits(self, variant: Variant, order: list[Word]) -> bool:
-        literal = False
+        literals = set()
         for index, immediate in variant.immediates:
             value = order[index]
             if not isinstance(value, int):
@@ -173,14 +173,25 @@ class Emit:
             signed = _signed(value, immediate)
             if low is not None and high is not None and not low <= signed <= high:
                 return False
-            literal = literal or not -16 <= signed <= 64
+            if not -16 <= signed <= 64:
+                literals.add(signed)
+        # An instruction has room for one literal.
+        if len(literals) > 1:
+            return False
         if not variant.descriptor.mnemonic.startswith("v_"):
             return True
         replaced = {index for index, _ in variant.immediates}
         scalars = {o for i, o in enumerate(order) if i not in replaced and not isinstance(o, int) and is_scalar(o)}
-        return len(scalars) + literal <= self._bus or not literal
+        return len(scalars) + len(literals) <= self._bus or not literals
 
-    def _legalize(self, descriptor: Descriptor, given: list[Word]) -> list[Value]:
+    def _has_literal(self, descriptor: Descriptor, table: dict[str, object]) -> bool:
+        """Whether a vector instruction spends one of its scalar values on a literal."""
+        if not descriptor.mnemonic.startswith("v_"):
+            return False
+        values = (table.get(i.name) for i in descriptor.immediates if i.name in _LITERALS)
+        return any(isinstance(value, int) and not -16 <= value <= 64 for value in values)
+
+    def _legalize(self, descriptor: Descriptor, given: list[Word], bus: int) -> list[Value]:
         vector = descriptor.mnemonic.startswith("v_")
         if vector and descriptor.commutative is not None and len(given) == 2:
             first, second = given
@@ -196,7 +207,7 @@ class Emit:
         for operand, declared in zip(given, descriptor.operands, strict=True):
             want_scalar = SGPR in declared.classes
             if isinstance(operand, int):
-                allowed = want_scalar and (not vector or len(scalars) < self._bus)
+                allowed = want_scalar and (not vector or len(scalars) < bus - self._later_masks(descriptor))
                 value = self.constant(operand, scalar=allowed, units=declared.units)
             else:
                 value = operand
@@ -206,7 +217,7 @@ class Emit:
             elif class_ == SGPR and VGPR in declared.classes:
                 distinct = value in scalars
                 if not want_scalar or (
-                    vector and not distinct and len(scalars) >= self._bus - self._later_masks(descriptor)
+                    vector and not distinct and len(scalars) >= bus - self._later_masks(descriptor)
                 ):
                     value = self.to_vector(value)
                 elif not distinct:
@@ -270,7 +281,7 @@ class Emit:
             table: dict[str, object] = {}
             if isinstance(y, int):
                 descriptor, given, table = self._with_immediates(descriptor, given, {1}, table)
-            parts.append((descriptor, self._legalize(descriptor, given), table))
+            parts.append((descriptor, self._legalize(descriptor, given, self._bus), table))
         key = ("chain", low, high, *((tuple(map(id, values)), tuple(table.items())) for _, values, table in parts))
         for scope in () if self.pinned else reversed(self._scopes):
             known = scope.table.get(key)
@@ -397,6 +408,8 @@ class Emit:
 
 
 _MASKS: Final = frozenset({"mask", "carry_in", "borrow_in"})
+_LITERALS: Final = frozenset({"imm32", "imm16", "true_value", "false_value"})
+"""Immediates that can be literals; others are fields of the instruction."""
 
 
 def _signed(value: Word, immediate: ImmediateDescriptor) -> int:

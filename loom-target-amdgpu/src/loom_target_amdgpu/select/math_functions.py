@@ -8,10 +8,10 @@ Reductions split constants in two parts (Cody and Waite, "Software Manual for th
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from loom_target_amdgpu.select.scalar_float import divide_f32, kind, narrow_bf16, refuse, widen_bf16
+from loom_target_amdgpu.select.scalar_float import as_f32, divide_f32, kind, narrow_bf16, refuse
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Mask, Number, Word
 
@@ -31,19 +31,42 @@ _INFINITY: Final = 0x7F800000
 _TANH: Final = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
 
 
-def _approximate(op: Any) -> bool:
+def approximate_allowed(op: Any) -> bool:
     flags = op.flags or ()
     return "afn" in flags or "fast" in flags
 
 
-def _less(s: Selector, a: Word, b: Word) -> Mask:
+def less(s: Selector, a: Word, b: Word) -> Mask:
     return Mask(s.emit.op("v_cmp_lt_f32", a, b))
 
 
-def _fma(s: Selector, a: Word, b: Word, c: Word) -> Word:
+def fma(s: Selector, a: Word, b: Word, c: Word) -> Word:
     emit = s.emit
     registers = [w if not isinstance(w, int) else emit.constant(w, scalar=False) for w in (a, b, c)]
     return emit.op("v_fma_f32", *registers)
+
+
+def negated(s: Selector, x: Word) -> Word:
+    """-x."""
+    return s.arith.binary("xor", x, 0x80000000)
+
+
+def magnitude(s: Selector, x: Word) -> Word:
+    """|x|."""
+    return s.arith.binary("and", x, 0x7FFFFFFF)
+
+
+def with_sign(s: Selector, size: Word, x: Word) -> Word:
+    """A magnitude with the sign of x."""
+    return s.arith.binary("or", size, s.arith.binary("and", x, 0x80000000))
+
+
+def polynomial(s: Selector, x: Word, coefficients: Sequence[float]) -> Word:
+    """The sum of coefficients[i] * x^i, by Horner's rule."""
+    total: Word = bits(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = fma(s, total, x, bits(coefficient))
+    return total
 
 
 def exp2(s: Selector, x: Word, approximate: bool) -> Word:
@@ -51,29 +74,35 @@ def exp2(s: Selector, x: Word, approximate: bool) -> Word:
     emit = s.emit
     if approximate:
         return emit.op("v_exp_f32", x)
-    small = _less(s, x, bits(-126.0))
+    small = less(s, x, bits(-126.0))
     shifted = emit.op("v_add_f32", x, s.arith.select(small, bits(64.0), 0))
     return emit.op("v_mul_f32", emit.op("v_exp_f32", shifted), s.arith.select(small, bits(2.0**-64), _ONE))
 
 
+def exp_parts(s: Selector, x: Word) -> tuple[Word, Word]:
+    """e^x = power * 2^n with n the nearest integer to x / ln 2: (power, n), for arguments of moderate size."""
+    emit = s.emit
+    n = emit.op("v_rndne_f32", emit.op("v_mul_f32", _LOG2_E, x))
+    negative = negated(s, n)
+    rest = fma(s, negative, _LN2_LOW, fma(s, negative, _LN2_HIGH, x))
+    return emit.op("v_exp_f32", emit.op("v_mul_f32", _LOG2_E, rest)), emit.op("v_cvt_i32_f32", n)
+
+
 def exp(s: Selector, x: Word, approximate: bool) -> Word:
-    """e^x = 2^n * e^r with n the nearest integer to x / ln 2."""
+    """e^x."""
     emit = s.emit
     if approximate:
         return emit.op("v_exp_f32", emit.op("v_mul_f32", _LOG2_E, x))
-    n = emit.op("v_rndne_f32", emit.op("v_mul_f32", _LOG2_E, x))
-    negative = s.arith.binary("xor", n, 0x80000000)
-    rest = _fma(s, negative, _LN2_LOW, _fma(s, negative, _LN2_HIGH, x))
-    power = emit.op("v_exp_f32", emit.op("v_mul_f32", _LOG2_E, rest))
-    found: Word = emit.op("v_ldexp_f32", power, emit.op("v_cvt_i32_f32", n))
+    power, n = exp_parts(s, x)
+    found: Word = emit.op("v_ldexp_f32", power, n)
     # Far outside, the reduction itself overflows.
-    found = s.arith.select(_less(s, bits(89.0), x), _INFINITY, found)
-    return s.arith.select(_less(s, x, bits(-104.0)), 0, found)
+    found = s.arith.select(less(s, bits(89.0), x), _INFINITY, found)
+    return s.arith.select(less(s, x, bits(-104.0)), 0, found)
 
 
 def _scaled_log2(s: Selector, x: Word) -> tuple[Word, Word]:
     """(log2 of the scaled argument, what the scaling added)."""
-    small = _less(s, x, _SMALLEST_NORMAL)
+    small = less(s, x, _SMALLEST_NORMAL)
     scaled = s.emit.op("v_mul_f32", x, s.arith.select(small, bits(2.0**32), _ONE))
     return s.emit.op("v_log_f32", scaled), s.arith.select(small, bits(32.0), 0)
 
@@ -95,8 +124,8 @@ def _log_with(high: int, low: int) -> Callable[[Selector, Word, bool], Word]:
             return emit.op("v_mul_f32", high, emit.op("v_log_f32", x))
         y = log2(s, x, False)
         product = emit.op("v_mul_f32", high, y)
-        error = _fma(s, y, high, s.arith.binary("xor", product, 0x80000000))
-        exact: Word = emit.op("v_add_f32", product, _fma(s, y, low, error))
+        error = fma(s, y, high, s.arith.binary("xor", product, 0x80000000))
+        exact: Word = emit.op("v_add_f32", product, fma(s, y, low, error))
         # An infinite logarithm has no error to correct.
         finite = Mask(emit.op("v_cmp_class_f32", y, 0x1F8))
         return s.arith.select(finite, exact, y)
@@ -109,7 +138,7 @@ def reciprocal_root(s: Selector, x: Word, approximate: bool) -> Word:
     emit = s.emit
     if approximate:
         return emit.op("v_rsq_f32", x)
-    small = _less(s, x, _SMALLEST_NORMAL)
+    small = less(s, x, _SMALLEST_NORMAL)
     scaled = emit.op("v_mul_f32", x, s.arith.select(small, bits(2.0**24), _ONE))
     return emit.op("v_mul_f32", emit.op("v_rsq_f32", scaled), s.arith.select(small, bits(2.0**12), _ONE))
 
@@ -121,7 +150,7 @@ def logistic(s: Selector, x: Word, approximate: bool) -> Word:
         below = emit.op("v_add_f32", _ONE, exp(s, s.arith.binary("xor", x, 0x80000000), True))
         return emit.op("v_rcp_f32", below)
     power = exp(s, s.arith.binary("or", x, 0x80000000), False)
-    numerator = s.arith.select(_less(s, x, 0), power, _ONE)
+    numerator = s.arith.select(less(s, x, 0), power, _ONE)
     return divide_f32(s, numerator, emit.op("v_add_f32", _ONE, power))
 
 
@@ -140,9 +169,9 @@ def tanh(s: Selector, x: Word, approximate: bool) -> Word:
     square = emit.op("v_mul_f32", x, x)
     total: Word = bits(_TANH[0])
     for coefficient in _TANH[1:]:
-        total = _fma(s, total, square, bits(coefficient))
-    small = _fma(s, emit.op("v_mul_f32", total, square), x, x)
-    return s.arith.select(_less(s, magnitude, bits(0.625)), small, large_signed)
+        total = fma(s, total, square, bits(coefficient))
+    small = fma(s, emit.op("v_mul_f32", total, square), x, x)
+    return s.arith.select(less(s, magnitude, bits(0.625)), small, large_signed)
 
 
 def _turns(cosine: bool) -> Callable[[Selector, Word, bool], Word]:
@@ -153,7 +182,7 @@ def _turns(cosine: bool) -> Callable[[Selector, Word, bool], Word]:
         if approximate:
             return emit.op("v_cos_f32" if cosine else "v_sin_f32", x)
         quarters = emit.op("v_rndne_f32", emit.op("v_mul_f32", bits(4.0), x))
-        rest = _fma(s, quarters, bits(-0.25), x)
+        rest = fma(s, quarters, bits(-0.25), x)
         # Large arguments are whole turns and would not fit an integer: their quarters are counted modulo four first.
         turns = emit.op("v_fract_f32", emit.op("v_mul_f32", bits(0.25), quarters))
         quadrant: Word = emit.op("v_cvt_i32_f32", emit.op("v_mul_f32", bits(4.0), turns))
@@ -167,11 +196,12 @@ def _turns(cosine: bool) -> Callable[[Selector, Word, bool], Word]:
     return apply
 
 
+log: Final = _log_with(_LN2_HIGH, _LN2_LOW)
 _FUNCTIONS: Final[dict[str, Callable[[Selector, Word, bool], Word]]] = {
     "scalar.exp2f": exp2,
     "scalar.expf": exp,
     "scalar.log2f": log2,
-    "scalar.logf": _log_with(_LN2_HIGH, _LN2_LOW),
+    "scalar.logf": log,
     "scalar.log10f": _log_with(_LOG10_2_HIGH, _LOG10_2_LOW),
     "scalar.rsqrtf": reciprocal_root,
     "scalar.logisticf": logistic,
@@ -182,21 +212,21 @@ _FUNCTIONS: Final[dict[str, Callable[[Selector, Word, bool], Word]]] = {
 }
 
 
-def _function(s: Selector, op: Any) -> None:
-    type_ = kind(op.result)
-    word = s.number(op.input).lo
-    approximate = _approximate(op)
-    apply = _FUNCTIONS[op.name]
-    if type_ == "f32":
-        s.set(op.result, Number((apply(s, s.emit.register(word, False), approximate),)))
-    elif type_ == "f16":
-        found = apply(s, s.emit.op("v_cvt_f32_f16", s.emit.register(word, False)), approximate)
-        s.set(op.result, Number((s.emit.op("v_cvt_f16_f32", found),)))
-    elif type_ == "bf16":
-        found = apply(s, s.emit.register(widen_bf16(s, word), False), approximate)
-        s.set(op.result, Number((narrow_bf16(s, s.emit.register(found, False)),)))
-    else:
+def in_f32(s: Selector, op: Any, apply: Callable[..., Word]) -> None:
+    """A function of f32 words on operands of at most 32 bits; narrower results are rounded once more."""
+    if kind(op.result) not in ("f16", "bf16", "f32"):
         raise refuse(s, op, op.result)
+    words = [s.emit.register(as_f32(s, op, v), False) for v in op.operands]
+    found = s.emit.register(apply(s, *words), False)
+    type_ = kind(op.result)
+    if type_ == "f16":
+        found = s.emit.op("v_cvt_f16_f32", found)
+    s.set(op.result, Number((narrow_bf16(s, found) if type_ == "bf16" else found,)))
+
+
+def _function(s: Selector, op: Any) -> None:
+    approximate = approximate_allowed(op)
+    in_f32(s, op, lambda s, x: _FUNCTIONS[op.name](s, x, approximate))
 
 
 RULES: Final[dict[str, Rule]] = dict.fromkeys(_FUNCTIONS, _function)

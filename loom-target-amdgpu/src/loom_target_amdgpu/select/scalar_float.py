@@ -307,10 +307,10 @@ def _square_root(s: Selector, op: Any) -> None:
     if _approximate(op):
         result(s, op, s.emit.op("v_sqrt_f32", word, name=op.result.name))
         return
-    s.set(op.result, Number((_exact_sqrt(s, word),)))
+    s.set(op.result, Number((exact_sqrt(s, word),)))
 
 
-def _exact_sqrt(s: Selector, word: Word) -> Word:
+def exact_sqrt(s: Selector, word: Word) -> Word:
     """The correctly rounded root: the instruction is off by at most one unit; the residuals of the two neighbours
     say which of the three it is. Small arguments are scaled by 2^32 so that residuals stay normal."""
     emit, arith = s.emit, s.arith

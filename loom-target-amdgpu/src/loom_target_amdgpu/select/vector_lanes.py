@@ -10,7 +10,16 @@ from loom.ir.core import Block, Op, Value
 from loom.ir.types import ADDRESSES, I1, ScalarType, ShapedType, Type
 from loom.spec.registry import lookup
 from loom.text.directives import index_entries
-from loom_target_amdgpu.select import conversions, math_functions, scalar, scalar_float
+from loom_target_amdgpu.select import (
+    conversions,
+    error_function,
+    hyperbolic,
+    math_functions,
+    powers,
+    scalar,
+    scalar_float,
+    trigonometry,
+)
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.control import choose
 from loom_target_amdgpu.select.packing import unpacked
@@ -18,7 +27,16 @@ from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Number, Packed, Vector, constant
 
 Element = Number | Condition
-_SCALAR_RULES: Final = {**scalar.RULES, **scalar_float.RULES, **conversions.RULES, **math_functions.RULES}
+_SCALAR_RULES: Final = {
+    **scalar.RULES,
+    **scalar_float.RULES,
+    **conversions.RULES,
+    **math_functions.RULES,
+    **hyperbolic.RULES,
+    **trigonometry.RULES,
+    **error_function.RULES,
+    **powers.RULES,
+}
 
 
 def shape(value: Value) -> tuple[int, ...]:
