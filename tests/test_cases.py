@@ -78,6 +78,21 @@ def test_examples_pass(machine: Any, root: Path, name: str) -> None:
     check_program(machine, root / "examples" / name, EXAMPLES[name])
 
 
+def test_scenarios_pass(machine: Any, root: Path, tmp_path: Path) -> None:
+    """Trials draw the same values on every device, and each device's own code is what is compared."""
+    report = machine.check([root / "examples" / "average.loom"])
+    assert [t.issue or t.expectations.failures for t in report.trials if not t.passed] == []
+    assert (report.trial_count, report.scenario_count) == (65, 1)
+    wrong = tmp_path / "average.loom"
+    wrong.write_text(
+        (root / "examples" / "average.loom").read_text().replace("scalar.andi %a, %b", "scalar.ori %a, %b")
+    )
+    report = machine.check([wrong])
+    # Wrong where the words differ in the lowest bit or elsewhere: nearly always.
+    assert report.failed_trial_count > 60
+    assert all(t.issue is None for t in report.trials)
+
+
 @pytest.mark.seed("EX10", "T01", "X02")
 def test_the_elementwise_transform_passes(machine: Any, root: Path) -> None:
     """The cases of the example over three modules pass on every device, tails and an empty buffer included."""
@@ -212,7 +227,14 @@ def test_random_data_gives_the_bits_of_the_reference(
     ("row_moments.loom", "offset(6.0) step(16.0)", "offset(6.5) step(16.0)", (0, 6.0, 6.5)),
 ])  # fmt: skip
 def test_a_wrong_expectation_fails_with_the_first_difference(
-    machine: Any, root: Path, tmp_path: Path, run: Any, example: str, old: str, new: str, first: tuple[int, float, float]
+    machine: Any,
+    root: Path,
+    tmp_path: Path,
+    run: Any,
+    example: str,
+    old: str,
+    new: str,
+    first: tuple[int, float, float],
 ) -> None:
     """The command ends with status 1 and shows the first differing index with both values."""
     text = (root / "examples" / example).read_text()

@@ -99,7 +99,7 @@ def test_the_list_of_statements_has_no_id_twice(conformance: ModuleType) -> None
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/plugins.md", "docs/decisions.md", "docs/conformance.md",
+    ["README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/plugins.md", "docs/decisions.md", "docs/conformance.md", "docs/testing.md",
      "examples/README.md", "examples/target-plugin/README.md", "benchmarks/README.md"],
 )  # fmt: skip
 def test_links_lead_to_files(root: Path, page: str) -> None:

@@ -1,4 +1,4 @@
-"""The README does what it says: its commands are run and their output is compared."""
+"""The README and the page on testing do what they say: their commands are run and their output is compared."""
 
 from __future__ import annotations
 
@@ -18,9 +18,18 @@ pytest.importorskip("loom_sim", exc_type=ImportError)
 pytest.importorskip("loom_target_amdgpu", exc_type=ImportError)
 pytest.importorskip("loom_target_cmd", exc_type=ImportError)
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text()
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """The code blocks of a page: language and text."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = blocks(README)
 CONSOLE = [text for language, text in BLOCKS if language == "console"]
+TESTING = [text for language, text in blocks((ROOT / "docs" / "testing.md").read_text()) if language == "console"]
 
 
 def steps(block: str) -> list[tuple[str, str]]:
@@ -48,7 +57,7 @@ def place(root: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("block", CONSOLE, ids=[steps(block)[0][0][:40] for block in CONSOLE])
+@pytest.mark.parametrize("block", CONSOLE + TESTING, ids=[steps(block)[0][0][:40] for block in CONSOLE + TESTING])
 def test_commands_print_what_the_readme_shows(block: str, place: Path) -> None:
     """Every command of a block, in order, in one shell session per block."""
     environment = os.environ | {
@@ -87,7 +96,9 @@ def test_the_python_example_prints_what_the_readme_shows(place: Path, monkeypatc
     assert output.getvalue() == BLOCKS[at + 1][1]
 
 
-@pytest.mark.skipif(os.environ.get("LOOM_FRESH_VENV") != "1", reason="LOOM_FRESH_VENV=1 runs it: takes minutes and a package index")
+@pytest.mark.skipif(
+    os.environ.get("LOOM_FRESH_VENV") != "1", reason="LOOM_FRESH_VENV=1 runs it: takes minutes and a package index"
+)
 def test_the_two_commands_at_the_top_work_in_fresh_environments(root: Path, tmp_path: Path) -> None:
     """Each in a copy of the tree and an environment of its own. Of the suite only a part runs: the rest runs anyway."""
     commands = BLOCKS[0][1].splitlines()

@@ -377,6 +377,115 @@ def test_a_returned_buffer_is_the_storage_that_was_given() -> None:
     ).passed
 
 
+# -- devices that run kernels only ---------------------------------------------------------------------------------
+
+SIGNATURES = """\
+func.def @many(%f: f32, %c: i1, %i: index, %o: offset, %h: f16) -> (i1, index, f32, offset, f16) {
+  func.return %c, %i, %f, %o, %h : i1, index, f32, offset, f16
+}
+
+func.def @bump(%x: buffer, %by: i32) -> ((%x as buffer), i32) {
+  func.call @increment(%x) : (buffer)
+  func.return %x, %by : buffer, i32
+}
+
+"""
+
+
+class KernelsOnly(Recorder):
+    """A device that runs no functions; it notes the kernels that it launches, and may change what they store."""
+
+    runs_functions = False
+
+    def __init__(self, spoil: bool = False) -> None:
+        super().__init__()
+        self.launched: list[str] = []
+        self._spoil = spoil
+
+    def launch(self, module: Module, kernel: Op, workload: Sequence[Any], arguments: Sequence[Any]) -> None:
+        self.launched.append(str(kernel.attribute("callee")))
+        self._reference.launch(module, kernel, workload, arguments)
+        if self._spoil:
+            arguments[-1][...] += 1
+
+    def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:
+        raise AssertionError("no function is called")
+
+
+def test_tested_functions_run_in_kernels_on_devices_that_run_no_functions() -> None:
+    """What the device stores is what is compared; functions called by ``func.call`` are the host's."""
+    body = (
+        READ,
+        "%y = func.call @double(%x) : (i64) -> (i64)",
+        f"check.compare<@double, @shifted>(%x) : (i64) -> {NAMED} {{",
+        "  check.expect.equal actual(%a) expected(%e) : i64",
+        "}",
+        "%z = check.invoke<@double>(%x) : (i64) -> (i64)",
+        "check.expect.equal actual(%z) expected(%y) : i64",
+    )
+    device = KernelsOnly()
+    assert only(run_trial(*body, device=device)).passed
+    assert device.launched == ["__check_double", "__check_double"]
+    spoiled = only(run_trial(*body, device=KernelsOnly(spoil=True)))
+    assert [failure.index for failure in spoiled.expectations.failures] == [0, 1]
+
+
+def test_values_of_all_kinds_pass_through_such_kernels() -> None:
+    """Truth values, indices, narrow floats, and buffers that come back."""
+    device = KernelsOnly()
+    result = only(
+        run(
+            SIGNATURES
+            + scenario_of(
+                trial_of(
+                    "%f = check.literal value(1.5) : f32",
+                    "%c = check.literal value(true) : i1",
+                    "%i = check.literal value(7) : index",
+                    "%o = check.literal value(9) : offset",
+                    "%h = check.generate.fill value(0.1) : f16",
+                    "%rc, %ri, %rf, %ro, %rh = check.invoke<@many>(%f, %c, %i, %o, %h) : "
+                    "(f32, i1, index, offset, f16) -> (i1, index, f32, offset, f16)",
+                    "check.expect.equal actual(%rc) expected(%c) : i1",
+                    "check.expect.equal actual(%ri) expected(%i) : index",
+                    "check.expect.equal actual(%rf) expected(%f) : f32",
+                    "check.expect.equal actual(%ro) expected(%o) : offset",
+                    "check.expect.equal actual(%rh) expected(%h) : f16",
+                    "%x = check.generate.fill value(1) : tensor<4xi32>",
+                    "%three = check.literal value(3) : i32",
+                    "%b, %n = check.invoke<@bump>(%x, %three) : (tensor<4xi32>, i32) -> (buffer, i32)",
+                    "%first = check.tensor.view %x offset(0) : tensor<4xi32> -> tensor<1xi32>",
+                    "%two = check.generate.fill value(2) : tensor<1xi32>",
+                    "check.expect.equal actual(%first) expected(%two) : tensor<1xi32>",
+                    "check.expect.equal actual(%n) expected(%three) : i32",
+                )
+            ),
+            device,
+        )
+    )
+    assert result.passed, result
+    assert device.launched == ["__check_many", "__check_bump"]
+
+
+def test_a_function_that_no_kernel_can_stand_for_runs_on_the_reference() -> None:
+    """Here one that returns storage that is not its argument's."""
+    fresh = "func.def @fresh(%x: buffer) -> (buffer) {\n  func.return %x : buffer\n}\n\n"
+    device = KernelsOnly()
+    result = only(
+        run(
+            fresh
+            + scenario_of(
+                trial_of(
+                    "%x = check.generate.fill value(1) : tensor<4xi32>",
+                    "%b = check.invoke<@fresh>(%x) : (tensor<4xi32>) -> (buffer)",
+                    "check.expect.equal actual(%b) expected(%b) : buffer",
+                )
+            ),
+            device,
+        )
+    )
+    assert (result.passed, device.launched) == (True, [])
+
+
 # -- planning, selection and reports ------------------------------------------------------------------------------
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from loom.check.errors import CheckError
+from loom.check.function_kernels import FunctionKernel, add_function_kernels
 from loom.check.host_tensor import HostTensor
 from loom.check.values import Environment, format_of, value_id
-from loom.ir.core import Module, Op, Value
+from loom.ir.core import Module, Op
 from loom.plugins.manager import Registries
 from loom.plugins.records import OpenDevice, TargetProfile
 from loom.specialize.targets import check_authored_target
@@ -20,8 +21,9 @@ from loom.specialize.targets import check_authored_target
 class Execution:
     """A device in use for the cases of one module.
 
-    Functions that a case calls are host code. A device that runs no functions (its `runs_functions` is false)
-    leaves them to the reference evaluator, which is opened when first needed.
+    Functions that a case calls with `func.call` are host code. A device that runs no functions (its `runs_functions`
+    is false) leaves them to the reference evaluator, which is opened when first needed. Those of `check.invoke` and
+    `check.compare` are what is tested: such a device runs them in kernels made for the purpose, if they can have one.
     """
 
     module: Module
@@ -31,15 +33,33 @@ class Execution:
     target: TargetProfile | None = None
     symbols: dict[str, Op] = field(init=False)
     _host: OpenDevice | None = field(init=False, default=None)
+    _kernels: dict[str, FunctionKernel] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
+        if not self._runs_functions() and (tested := _tested_functions(self.module)):
+            self.module, self._kernels = add_function_kernels(self.module, tested)
         self.symbols = self.module.symbols()
+
+    def _runs_functions(self) -> bool:
+        return bool(getattr(self.device, "runs_functions", True))
 
     def function_device(self) -> tuple[OpenDevice, str]:
         """The device that runs functions, and its name."""
-        if getattr(self.device, "runs_functions", True):
+        if self._runs_functions():
             return self.device, self.device_name
         return self.reference(), "reference"
+
+    def tester(self, name: str) -> str:
+        """Who runs a function that is tested."""
+        return self.device_name if self._runs_functions() or name in self._kernels else "reference"
+
+    def test_function(self, name: str, arguments: Sequence[Any]) -> list[Any]:
+        """Run a function on the device, in a kernel if need be, and return its results."""
+        function = self.callee(name)
+        kernel = self._kernels.get(name)
+        if kernel is not None:
+            return kernel.call(self.device, self.module, self.symbols[kernel.symbol], arguments)
+        return self.function_device()[0].call(self.module, function, arguments)
 
     def reference(self) -> OpenDevice:
         """The reference evaluator."""
@@ -67,9 +87,35 @@ def _launch(op: Any, values: Environment, execution: Execution) -> None:
     execution.device.launch(execution.module, kernel, workload, [values.argument(value) for value in op.args])
 
 
+def _tested_functions(module: Module) -> list[str]:
+    """The functions that cases and scenarios of a module run on the device."""
+    found = []
+    for record in module.ops:
+        if record.name in ("check.case", "check.scenario"):
+            found += [str(op.attribute(_TESTED[op.name])) for op in record.walk() if op.name in _TESTED]
+    return found
+
+
+# Op -> the attribute that names the function it tests.
+_TESTED: Final[Mapping[str, str]] = {"check.invoke": "callee", "check.compare": "subject"}
+
+
 def _call(op: Any, values: Environment, execution: Execution) -> None:
     device, _ = execution.function_device()
-    returned = _returned(device, op.callee, op.args, len(op.results), values, execution)
+    function = execution.callee(op.callee)
+    _accept(op, device.call(execution.module, function, _arguments(op, values)), values)
+
+
+def _invoke(op: Any, values: Environment, execution: Execution) -> None:
+    _accept(op, execution.test_function(op.callee, _arguments(op, values)), values)
+
+
+def _arguments(op: Any, values: Environment) -> list[Any]:
+    return [values.argument(value) for value in op.args]
+
+
+def _accept(op: Any, returned: Sequence[Any], values: Environment) -> None:
+    _check_count(len(returned), len(op.results), op.callee)
     for result, value in zip(op.results, returned, strict=True):
         values.accept(result, value)
 
@@ -82,28 +128,28 @@ def _compare(op: Any, values: Environment, execution: Execution) -> None:
     named = op.body.entry.args
     half = len(named) // 2
     actual, expected = values.child(), values.child()
-    device, _ = execution.function_device()
-    for side, other, where, callee, outcomes in (
-        (actual, expected, device, op.subject, named[:half]),
-        (expected, actual, execution.reference(), op.oracle or op.subject, named[half:]),
+    actual.copy_storage(op.args)
+    expected.copy_storage(op.args)
+    judge = execution.callee(op.oracle or op.subject)
+    mine = execution.test_function(op.subject, _arguments(op, actual))
+    theirs = execution.reference().call(execution.module, judge, _arguments(op, expected))
+    for side, other, callee, returned, outcomes in (
+        (actual, expected, op.subject, mine, named[:half]),
+        (expected, actual, op.oracle or op.subject, theirs, named[half:]),
     ):
-        side.copy_storage(op.args)
-        returned = _returned(where, callee, op.args, len(outcomes) or None, side, execution)
-        for value, result in zip(outcomes, returned, strict=False):
+        if not named:
+            continue
+        _check_count(len(returned), half, callee)
+        for value, result in zip(outcomes, returned, strict=True):
             side.accept(value, result)
             # The names of results mean the same wherever they stand; only arguments have two meanings.
             other[value] = side[value]
     values.sides[op] = actual, expected
 
 
-def _returned(
-    device: OpenDevice, callee: str, args: Sequence[Value], count: int | None, values: Environment, execution: Execution
-) -> list[Any]:
-    """What a function returns; raises `CheckError` unless these are `count` values."""
-    returned = device.call(execution.module, execution.callee(callee), [values.argument(value) for value in args])
-    if count is not None and len(returned) != count:
-        raise CheckError(f"{len(returned)} values came back for the {count} results of '@{callee}'")
-    return returned
+def _check_count(actual: int, expected: int, callee: str) -> None:
+    if actual != expected:
+        raise CheckError(f"{actual} values came back for the {expected} results of '@{callee}'")
 
 
 def _oracle(op: Any, values: Environment, execution: Execution) -> None:
@@ -124,7 +170,7 @@ Invocation = Callable[[Any, Environment, Execution], None]
 INVOCATIONS: Final[Mapping[str, tuple[str, Invocation]]] = {
     "kernel.launch": ("launch", _launch),
     "func.call": ("call", _call),
-    "check.invoke": ("call", _call),
+    "check.invoke": ("call", _invoke),
     "check.compare": ("compare", _compare),
     "check.oracle.call": ("oracle", _oracle),
 }
@@ -141,4 +187,6 @@ def invocation_provider(op: Any, execution: Execution) -> str:
     """Who carries an invocation out."""
     if op.name == "check.oracle.call":
         return str(op.provider)
+    if op.name in _TESTED:
+        return execution.tester(str(op.attribute(_TESTED[op.name])))
     return execution.device_name if op.name == "kernel.launch" else execution.function_device()[1]
