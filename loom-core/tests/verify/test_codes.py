@@ -112,7 +112,14 @@ TEXTS: Final[dict[str, list[str]]] = {
     "STRUCTURE/011": ["%z = scalar.constant 1 : i32\n"],
     "STRUCTURE/012": ["func.def @f() {\n  func.return\n  func.return\n}\n"],
     "STRUCTURE/013": [body("%z = vector.from_elements %x, %x : vector<4xf32>")],
-    "STRUCTURE/014": [body("%z = scalar.constant 128 : i8")],
+    "STRUCTURE/014": [
+        body("%z = scalar.constant 128 : i8"),
+        "func.decl @f(%x: i8) where [le(%x, 300)]\n",
+        "func.decl @f(%x: i8) where [ult(%x, 256)]\n",
+        "func.decl @f(%x: offset) where [ge(%x, -1)]\n",
+        "func.decl @f(%x: i32) where [multiple_of(%x, 0)]\n",
+        "config.decl @k : %v: i8 where [lt(%v, 1000)]\n",
+    ],
     "STRUCTURE/015": [
         body(
             "%one = scalar.constant 1.0 : f32",
@@ -127,6 +134,7 @@ TEXTS: Final[dict[str, list[str]]] = {
     "STRUCTURE/025": ["func.def @f(%a: i32) {\n  cfg.br ^b\n^b(%x: i32):\n  func.return\n}\n"],
     "STRUCTURE/026": ["func.def @f(%a: i32) {\n  cfg.br ^b(%a: i32)\n^b(%x: i64):\n  func.return\n}\n"],
     "STRUCTURE/029": [body("%z = check.literal value(1) : i32"), body("func.decl @g()")],
+    "STRUCTURE/032": ["func.decl @f(%x: i32) where [eq(1, 1)]\n"],
     "STRUCTURE/034": ["func.decl @g()\n\nfunc.def @f() {\n  func.call pure @g() : ()\n  func.return\n}\n"],
     "STRUCTURE/038": [kernel("%d = index.cmp slt, %lane, %lane : index", "scf.if %d {", "kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)", "}")],
     "STRUCTURE/056": [
@@ -137,9 +145,19 @@ TEXTS: Final[dict[str, list[str]]] = {
         kernel(ARRIVE.format(name="%p"), "scf.if %flag {", WAIT.format(name="%p"), "}"),
         "func.decl @g()\n\n" + kernel(ARRIVE.format(name="%p"), "func.call @g() : ()", WAIT.format(name="%p")),
     ],
-    "TYPE/001": [body("%z = scalar.addi %a, %b : i32")],
+    "TYPE/001": [
+        body("%z = scalar.addi %a, %b : i32"),
+        "func.decl @f(%x: f32) where [eq(%x, 3)]\n",
+        "func.decl @f(%x: f32, %y: f64) where [ne(%x, %y)]\n",
+    ],
     "TYPE/002": [body("view.store %a, %v[0, 0] : i32, view<4x8xf32>")],
-    "TYPE/003": [body("%z = scalar.addi %x, %x : f32")],
+    "TYPE/003": [
+        body("%z = scalar.addi %x, %x : f32"),
+        "func.decl @f(%x: i32) where [not_nan(%x)]\n",
+        "func.decl @f(%x: f32) where [lt(%x, 3)]\n",
+        "func.decl @f(%x: index) where [ult(%x, 3)]\n",
+        body("%z = scalar.assume %x [multiple_of(%x, 3)] : f32"),
+    ],
     "TYPE/004": [body("%z = scalar.extsi %b : i64 to i32")],
     "TYPE/005": [body("%z = scalar.geluf<logistic> %x : f32")],
     "TYPE/009": ["func.def @f(%a: i32) -> (i64) {\n  func.return %a : i32\n}\n"],
@@ -311,7 +329,6 @@ ELSEWHERE: Final = {
     "STRUCTURE/016": "verify/test_codes.py",
     "STRUCTURE/027": "passes/test_run_pipelines.py",
     "STRUCTURE/028": "passes/test_run_pipelines.py",
-    "STRUCTURE/032": "verify/test_global_rules.py",
     "STRUCTURE/035": "evaluate/test_evaluate_faults.py",
     "TYPE/013": "verify/test_spatial_rules.py",
     "DOMINANCE/012": "verify/test_spatial_rules.py",

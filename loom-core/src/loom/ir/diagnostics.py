@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -250,7 +251,12 @@ def fail(
     return LoomError([Diagnostic(code, message, location, params, hint=hint, related=related, emitter=emitter)])
 
 
+# Names looked at for a suggestion; comparing costs far more than it is worth in a program with a million values.
+_CANDIDATES = 500
+
+
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the closest candidate, or ``None`` when none is close."""
-    close = difflib.get_close_matches(name, list(candidates), n=1, cutoff=0.6)
+    similar = (candidate for candidate in candidates if abs(len(candidate) - len(name)) <= 3)
+    close = difflib.get_close_matches(name, itertools.islice(similar, _CANDIDATES), n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else None

@@ -101,6 +101,14 @@ def all_ops() -> dict[str, type[Op]]:
     return dict(sorted(_OPS.items()))
 
 
+def dialect_names() -> list[str]:
+    """Names of core's dialects and of those of the installed plugins."""
+    from loom.plugins.manager import load_plugins
+
+    load_plugins()
+    return [*CORE_DIALECTS, *_EXTERNAL]
+
+
 def known_names() -> list[str]:
     """Names of the ops loaded so far, for suggestions."""
     return list(_OPS)

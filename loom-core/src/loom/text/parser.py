@@ -6,14 +6,15 @@ they share: the token position, the names in scope, and recovery after an error.
 
 from __future__ import annotations
 
+import difflib
 import gc
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from loom.ir.core import Block, Module, Op, Region, Value
-from loom.ir.diagnostics import Diagnostic, LoomError, Related, SourceFile, Span, did_you_mean
+from loom.ir.diagnostics import Diagnostic, Location, LoomError, Related, SourceFile, Span, did_you_mean
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import ERROR, SCALARS, Type
-from loom.spec.registry import known_names, lookup
+from loom.spec.registry import dialect_names, known_names, load_dialect, lookup
 from loom.text import attributes as attribute_syntax
 from loom.text import types as type_syntax
 from loom.text.lexer import END, PUNCTUATION, Tokens, classify, is_word
@@ -207,12 +208,21 @@ class Parser:
     def define(self, name: str, value: Value, token: int) -> None:
         """Enter a value under ``name`` (sigil included) into the current scope."""
         if name in self.defined:
-            self.error("PARSE/002", f"value '{name}' is already defined in this scope", token, value_name=name[1:])
+            self.error("PARSE/002", f"value '{name}' is already defined in this scope", token, value_name=name[1:],
+                       related=self._first_definition(name))  # fmt: skip
         elif name in self.scope:
             self.shadowed[name] = self.scope[name]
         self.defined.add(name)
         self.scope[name] = value
         value.name = name[1:]
+
+    def _first_definition(self, name: str) -> tuple[Related, ...]:
+        """A note with the first place of a name that is in scope: names are defined before they are used."""
+        value = self.scope[name]
+        place: Location = value.owner.loc if isinstance(value.owner, Op) else None
+        if place is None:
+            return (Related(f"'{name}' is an argument of the same body or signature"),)
+        return (Related(f"'{name}' is first defined here", place),)
 
     def define_results(self, op: Op, names: list[str], start: int) -> None:
         """Name the results of a finished statement; ``names`` must be as long as the result list."""
@@ -331,7 +341,7 @@ class Parser:
             from loom.plugins.manager import missing_dialect_hint
             from loom.text.older.spellings import REMOVED
 
-            close = did_you_mean(name, known_names())
+            close = did_you_mean(name, known_names()) or _other_dialect(name)
             hint = REMOVED.get(name) or close or missing_dialect_hint(name.partition(".")[0])
             self.fail("PARSE/006", f"unknown operation '{name}'", token, hint=hint, op_name=name)
         return reader_of(cls)
@@ -464,6 +474,8 @@ class Parser:
             if head == END:
                 if self.diagnostics and self.diagnostics[-1].params.get("actual_token") == "end of file":
                     raise ParseFailure  # the innermost open region has said it for all around it
+                if any(d.code == "STRUCTURE/029" for d in self.diagnostics):
+                    raise ParseFailure  # a symbol in this body: that is where it should have ended
                 self.fail("PARSE/003", "expected '}' before the end of the file", self.i,
                           actual_token="end of file", expected="'}'")  # fmt: skip
             block = self._label(region, block)
@@ -471,11 +483,13 @@ class Parser:
         self.i += 1
         for label, target in blocks.items():
             if target.parent is None:
+                known = [other for other, block in blocks.items() if block.parent is not None]
                 self.error(
                     "PARSE/032",
                     f"undefined block label '{label}'",
                     target.loc[1] if isinstance(target.loc, tuple) else self.i,
                     label_name=label[1:],
+                    hint=did_you_mean(label, known),
                 )
         if implicit is not None and (block.last is None or "terminator" not in block.last.spec.traits):
             block.append(
@@ -520,7 +534,8 @@ class Parser:
         else:
             found = self.blocks.get(label)
             if found is not None and found.parent is not None:
-                self.error("PARSE/033", f"block label '{label}' is already defined", token, label_name=label[1:])
+                self.error("PARSE/033", f"block label '{label}' is already defined", token, label_name=label[1:],
+                           related=(Related("it is first defined here", found.loc),))  # fmt: skip
                 found = None
             block = found if found is not None else Block(label=label[1:])
             self.blocks[label] = block
@@ -550,6 +565,15 @@ class Parser:
             if self.accept(")"):
                 return found
             self.take(",")
+
+
+def _other_dialect(name: str) -> str | None:
+    """A hint for an operation whose dialect is misspelled; dialects load when they are named rightly."""
+    dialect, dot, rest = name.partition(".")
+    for known in difflib.get_close_matches(dialect, dialect_names(), n=1) if dot else ():
+        load_dialect(known)
+        return did_you_mean(f"{known}.{rest}", [other for other in known_names() if other.startswith(known + ".")])
+    return None
 
 
 def reader_of(cls: type[Op]) -> Reader:

@@ -16,7 +16,7 @@ from loom.dialects.pipeline.verify import check_compose
 from loom.dialects.pipeline.verify_flow import check_stage
 from loom.dialects.template.verify import check_execution_choices
 from loom.ir.core import Module, Op, symbol_name
-from loom.ir.diagnostics import Diagnostic, Related
+from loom.ir.diagnostics import Diagnostic, Related, did_you_mean
 
 
 @attrs.frozen
@@ -181,6 +181,10 @@ def check_references(op: Op, symbols: dict[str, Op]) -> list[Diagnostic]:
     return found
 
 
+def _records(symbols: dict[str, Op]) -> list[str]:
+    return [name for name, op in symbols.items() if "target_record" in op.spec.traits]
+
+
 def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic]:
     record = symbols.get(name)
     if record is None:
@@ -190,7 +194,7 @@ def _target_record(op: Op, symbols: dict[str, Op], name: str) -> list[Diagnostic
                 f"target '@{name}' is not in this module",
                 op.loc,
                 {"symbol_name": name},
-                hint="add the target record or 'target.decl'",
+                hint=did_you_mean(name, _records(symbols)) or "add the target record or 'target.decl'",
             )
         ]
     if "target_record" not in record.spec.traits:

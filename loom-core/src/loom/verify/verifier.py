@@ -14,6 +14,7 @@ from loom.verify.convergence import MEETINGS, check_convergence
 from loom.verify.dominance import DominanceChecker
 from loom.verify.effects import EFFECTFUL, Purity, check_poison, check_pure_call, check_purity
 from loom.verify.phases import ARRIVE, WAIT, check_phases
+from loom.verify.predicates import check_predicates
 from loom.verify.symbols import RELATIONS, USES, check_references, check_symbols
 
 FINDING_LIMIT: Final = 100
@@ -55,7 +56,7 @@ def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagn
     last_name = ""
     check = None
     special = False
-    meets = splits = ties = False
+    meets = splits = ties = promises = False
     owes = any(is_obligation(a) for region in root.regions for block in region.blocks[:1] for a in block.args)
     for op in root.walk():
         if op.name != last_name:
@@ -65,6 +66,7 @@ def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagn
             traits = op.spec.traits
             indices = op.spec.attribute_index
             meets = meets or last_name in MEETINGS
+            promises = "predicates" in indices
             splits = splits or last_name in (ARRIVE, WAIT)
             owes = owes or op.spec.dialect == "channel"
             special = (
@@ -80,6 +82,8 @@ def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagn
         found = check(op)
         if found:
             findings += found
+        if promises and not found and op.attribute("predicates"):
+            findings += check_predicates(op)
         if special:
             findings += check_references(op, symbols)
             findings += check_purity(op, purity)
