@@ -51,6 +51,7 @@ def test_stale_and_superfluous_pages_are_noticed_and_put_right(
 
 
 @pytest.mark.parametrize("dialect", CORE_DIALECTS)
+@pytest.mark.seed("E09")
 def test_every_operation_has_a_section_and_its_link_leads_there(dialect: str) -> None:
     specs = by_dialect(cls.spec for cls in all_ops().values())[dialect]
     page = dialect_page(dialect, specs, "loom-core", "a tool")
@@ -61,6 +62,7 @@ def test_every_operation_has_a_section_and_its_link_leads_there(dialect: str) ->
     assert len(set(links)) == len(links)
 
 
+@pytest.mark.seed("E09")
 def test_a_section_says_what_the_declaration_says() -> None:
     cls = lookup("scf.for")
     assert cls is not None

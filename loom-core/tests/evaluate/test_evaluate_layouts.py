@@ -201,3 +201,59 @@ func.def @f(%b: buffer, %turns: index, %two: index) -> (i32, i32) {
     origin = 2 + sum(strides[:turns])
     data = np.arange(40, dtype=np.int32)
     assert programs.call(text, "f", [data, turns, 2]) == [origin, origin + strides[turns]]
+
+
+@pytest.mark.parametrize("space", ["private", "workgroup", "global"])
+@pytest.mark.seed("Z01")
+def test_each_execution_of_an_allocation_is_storage_of_its_own(programs: Programs, space: str) -> None:
+    """The first of two allocations of one operation keeps its value when the second is written."""
+    body = f"""
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c2 = index.constant 2 : index
+  %bytes = index.constant 4 : offset
+  %ten = scalar.constant 10 : i32
+  %before = buffer.alloca<{space}> align(4) %bytes : buffer
+  %older, %newer = scf.for %i = [%c0 to %c2 step %c1](%a = %before : buffer, %b = %before : buffer)
+    -> (buffer, buffer) {{
+    %fresh = buffer.alloca<{space}> align(4) %bytes : buffer
+    %v = buffer.view %fresh[%at0] : buffer -> view<1xi32>
+    %k = index.cast %i : index to i32
+    %value = scalar.addi %k, %ten : i32
+    view.store %value, %v[0] : i32, view<1xi32>
+    scf.yield %b, %fresh : buffer, buffer
+  }}
+  %vo = buffer.view %older[%at0] : buffer -> view<1xi32>
+  %vn = buffer.view %newer[%at0] : buffer -> view<1xi32>
+  %x = view.load %vo[0] : view<1xi32> -> i32
+  %y = view.load %vn[0] : view<1xi32> -> i32
+  %out = buffer.view %o[%at0] : buffer -> view<2xi32>
+  view.store %x, %out[0] : i32, view<2xi32>
+  view.store %y, %out[1] : i32, view<2xi32>"""
+    out = np.zeros(2, dtype=np.int32)
+    programs.launch(programs.kernel(body, "%o: buffer", size=1), [], [out])
+    assert out.tolist() == [10, 11]
+
+
+@pytest.mark.parametrize("align", [4, 64])
+@pytest.mark.seed("Z01")
+def test_an_allocation_has_the_bytes_that_it_asked_for(programs: Programs, align: int) -> None:
+    def text(count: int) -> str:
+        body = f"""
+  %bytes = index.constant 12 : offset
+  %mine = buffer.alloca<private> align({align}) %bytes : buffer
+  %length = buffer.length %mine
+  %v = buffer.view %mine[%at0] : buffer -> view<{count}xi32>
+  %x = vector.constant 3 : vector<{count}xi32>
+  vector.store %x, %v[0] : vector<{count}xi32>, view<{count}xi32>
+  %n = index.cast %length : offset to i32
+  %out = buffer.view %o[%at0] : buffer -> view<1xi32>
+  view.store %n, %out[0] : i32, view<1xi32>"""
+        return programs.kernel(body, "%o: buffer", size=1)
+
+    out = np.zeros(1, dtype=np.int32)
+    programs.launch(text(3), [], [out])
+    assert out.tolist() == [12]
+    fault = programs.fault(lambda: programs.launch(text(4), [], [out]))
+    assert fault.code == "EVALUATE/002"
+    assert "outside the buffer of 12 bytes" in fault.message

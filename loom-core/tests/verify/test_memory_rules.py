@@ -132,3 +132,118 @@ def test_a_known_schema_names_the_operands_that_it_needs(parameters: str, given:
         arguments=f"{arguments}, %s: encoding<schema>",
     )
     assert findings(unknown) == []
+
+
+def kernel(*lines: str, parameters: str = "%b: buffer, %n: index, %w: i32") -> str:
+    body = "".join(f"  {line}\n" for line in lines)
+    return f"""func.decl pure @same(%x: i32) -> (i32)
+
+func.decl @acts(%x: i32) -> (i32)
+
+kernel.def @k() {{
+  %one = index.constant 1 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%one, %one, %one) : index
+}} launch({parameters}) {{
+  %at = index.constant 0 : offset
+  %bytes = index.constant 64 : offset
+  %shared = buffer.alloca<workgroup> align(16) %bytes : buffer
+{body}  kernel.return
+}}
+"""
+
+
+def copy(source: str, target: str, direction: str = "global_to_workgroup") -> tuple[str, ...]:
+    """A transfer between the first bytes of two buffers, waited for."""
+    return (
+        f"%s = buffer.view {source}[%at] : buffer -> view<4xi32>",
+        f"%d = buffer.view {target}[%at] : buffer -> view<4xi32>",
+        f"%t = kernel.async.copy %s to %d {{cache_scope = cu, cache_temporal = regular, direction = {direction}}}"
+        " : view<4xi32> to view<4xi32> -> kernel.async.token",
+        "%g = kernel.async.group %t : kernel.async.token -> kernel.async.group",
+        "kernel.async.wait %g {newer_groups = 0} : kernel.async.group",
+    )
+
+
+@pytest.mark.seed("Q03")
+def test_buffers_of_kernels_are_global_and_those_of_functions_are_not_known() -> None:
+    """A transfer wants known spaces: an argument of a kernel has one, that of a function needs an assumption."""
+    assert codes(kernel(*copy("%b", "%shared"))) == []
+    helper = "func.def @f(%b: buffer, %at: offset, %bytes: offset) {{\n  {0}\n  func.return\n}}\n"
+    alloca = "%shared = buffer.alloca<workgroup> align(16) %bytes : buffer"
+    bare = helper.format("\n  ".join((alloca, *copy("%b", "%shared"))))
+    (found,) = findings(bare)
+    assert (found.code, found.params["operand_name"]) == ("TYPE/003", "source")
+    assert "without a known memory space" in found.message
+    assumed = "%a = buffer.assume.memory_space<global> %b : buffer"
+    assert codes(helper.format("\n  ".join((alloca, assumed, *copy("%a", "%shared"))))) == []
+    # The assumption speaks of its result only.
+    assert codes(helper.format("\n  ".join((alloca, assumed, *copy("%b", "%shared"))))) == ["TYPE/003"]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "direction", "wrong"),
+    [
+        ("%b", "%shared", "global_to_workgroup", []),
+        ("%shared", "%b", "workgroup_to_global", []),
+        ("%shared", "%b", "global_to_workgroup", ["source", "target"]),
+        ("%b", "%shared", "workgroup_to_global", ["source", "target"]),
+        ("%b", "%b", "global_to_workgroup", ["target"]),
+        ("%shared", "%shared", "workgroup_to_global", ["target"]),
+    ],
+)
+def test_transfers_connect_the_spaces_of_their_direction(
+    source: str, target: str, direction: str, wrong: list[str]
+) -> None:
+    found = findings(kernel(*copy(source, target, direction)))
+    assert [(d.code, d.params["operand_name"]) for d in found] == [("TYPE/003", name) for name in wrong]
+
+
+ARRIVE = "%p = kernel.barrier.arrive<workgroup> scope(workgroup) ordering(acq_rel) -> kernel.barrier.phase"
+WAIT = "kernel.barrier.wait %p : kernel.barrier.phase"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%r = scalar.addi %w, %w : i32",
+        "%r = func.call pure @same(%w) : (i32) -> (i32)",
+        "%v = buffer.view %b[%at] : buffer -> view<4xi32>\n  %r = view.load %v[0] : view<4xi32> -> i32",
+        "%c = scalar.cmpi eq, %w, %w : i32\n  %r = scf.if %c -> (i32) {\n    %x = func.call pure @same(%w) : (i32) -> (i32)\n"
+        "    scf.yield %x : i32\n  } else {\n    scf.yield %w : i32\n  }",
+        "scf.for %i = [%n to %n step %n] {\n    %x = scalar.muli %w, %w : i32\n  }",
+    ],
+)  # fmt: skip
+@pytest.mark.seed("J04")
+def test_private_work_and_pure_calls_stand_between_the_halves_of_a_barrier(line: str) -> None:
+    assert codes(kernel(ARRIVE, line, WAIT)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)",
+        ARRIVE.replace("%p", "%q") + "\n  " + WAIT.replace("%p", "%q"),
+        "%r = kernel.subgroup.reduce<addi> %w : i32",
+        "%r = kernel.workgroup.vote.count %on : i1 -> i32",
+        "%r = func.call @acts(%w) : (i32) -> (i32)",
+        "kernel.exit %on : i1",
+    ],
+)
+@pytest.mark.seed("J04")
+def test_nothing_else_does(line: str) -> None:
+    parameters = "%b: buffer, %n: index, %w: i32, %on: i1"
+    assert "STRUCTURE/056" in codes(kernel(ARRIVE, line, WAIT, parameters=parameters))
+
+
+@pytest.mark.parametrize("head", ["scf.if %on", "scf.for %i = [%n to %n step %n]"])
+@pytest.mark.seed("J04")
+def test_a_region_leaves_the_phase_as_it_found_it(head: str) -> None:
+    parameters = "%b: buffer, %n: index, %w: i32, %on: i1"
+    inside = f"{head} {{\n    {WAIT}\n  }}"
+    assert "STRUCTURE/056" in codes(kernel(ARRIVE, inside, parameters=parameters))
+
+
+@pytest.mark.seed("J04")
+def test_a_phase_is_waited_for_exactly_once() -> None:
+    assert codes(kernel(ARRIVE)) == ["DOMINANCE/009"]
+    assert codes(kernel(ARRIVE, WAIT, WAIT)) == ["DOMINANCE/009"]

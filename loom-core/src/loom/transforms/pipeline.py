@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from loom.dialects.buffer.spaces import touched_spaces
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import MAX64
 from loom.ir.core import Op
@@ -14,7 +15,6 @@ from loom.transforms.pipeline_build import Bounds, build_pipeline
 from loom.transforms.pipeline_guard import separate_guarded_reads
 from loom.transforms.pipeline_partition import Partition, partition
 from loom.transforms.pipeline_rules import FIXED_OPERANDS, MAX_DEPTH, MAX_OPERANDS, RULES, Role, Roles, broken
-from loom.transforms.pipeline_spaces import touched_spaces
 from loom.transforms.unroll import MAX_UNROLLED_OPS, unroll_fully
 
 

@@ -9,11 +9,11 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from loom.dialects.buffer.spaces import UNKNOWN, touched_spaces
 from loom.ir.core import Op
 from loom.ir.diagnostics import LoomError, Related
 from loom.ir.records import record
 from loom.transforms.loops_refusal import refuse
-from loom.transforms.pipeline_spaces import UNKNOWN, touched_spaces
 from loom.verify.effects import is_pure_call
 
 MAX_DEPTH: Final = 65_535

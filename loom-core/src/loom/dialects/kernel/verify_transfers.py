@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loom.dialects.buffer.spaces import UNKNOWN, space_of
 from loom.dialects.kernel.verify import device_only
 from loom.dialects.scf.verify import out_of_contract
 from loom.ir.core import Op
@@ -36,9 +37,37 @@ def _footprint(type_: ShapedType) -> int | None:
     return total
 
 
+_READABLE: Final = ("global", "constant", "descriptor")
+_WRITABLE: Final = ("global", "descriptor")
+_SHARED: Final = ("workgroup",)
+
+
+def _spaces(op: Any) -> list[Diagnostic]:
+    """Both sides lie in spaces that the program establishes and that the transfer connects."""
+    outward = op.name.startswith("kernel.async.tensor.store")
+    if "direction" in op.spec.attribute_index:
+        outward = op.direction == "workgroup_to_global"
+    allowed = (_SHARED, _WRITABLE) if outward else (_READABLE, _SHARED)
+    found = []
+    for name, value, spaces in zip(("source", "target"), (op.source, op.target), allowed, strict=True):
+        space = space_of(value)
+        if value.type is not ERROR and space not in spaces:
+            expected = f"a view with the memory-space fact {' or '.join(spaces)}"
+            known = "without a known memory space" if space == UNKNOWN else f"in {space} memory"
+            found.append(
+                Diagnostic(
+                    "TYPE/003",
+                    f"operand '{name}' of '{op.name}' is {known}, but must be {expected}",
+                    op.loc,
+                    {"operand_name": name, "actual_type": value.type, "expected_constraint": expected},
+                )
+            )
+    return found
+
+
 def transfer(op: Any) -> list[Diagnostic]:
-    """Stands in device code; the footprints of both sides fit each other."""
-    found = device_only(op) or []
+    """Stands in device code; both sides lie where they must, and their footprints fit each other."""
+    found = (device_only(op) or []) + _spaces(op)
     source, target = op.source.type, op.target.type
     if ERROR in (source, target):
         return found
