@@ -235,3 +235,17 @@ def constants(tokens: list[Token]) -> int:
             tokens[at + 1].text = str(value - (1 << bits))
             count += 1
     return count
+
+
+def pipelines(tokens: Sequence[Token]) -> int:
+    """What a run supplies to a pipeline was called ``launch``, and such a body ended in ``pipeline.return``."""
+    count = 0
+    header = False
+    for token in tokens:
+        header = token.text == "pipeline.def" or (header and token.text != "{")
+        current = "run" if header and token.text == "launch" else token.text
+        if token.text == "pipeline.return":
+            current = "pipeline.finish"
+        count += current != token.text
+        token.text = current
+    return count

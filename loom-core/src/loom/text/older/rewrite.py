@@ -62,7 +62,7 @@ def current_form(text: str, name: str, *, migrate: bool = False) -> CurrentForm 
     count += context.queries(tokens)
     count += context.contracts(tokens)
     if migrate:
-        count += context.constants(tokens)
+        count += context.constants(tokens) + context.pipelines(tokens)
     if not count:
         return None
     put_in_front(tokens, header)
