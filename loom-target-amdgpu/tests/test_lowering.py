@@ -127,7 +127,12 @@ def test_code_objects_are_reproducible_and_well_formed(tmp_path: Path) -> None:
 
 
 def test_unsupported_operations_are_located() -> None:
-    text = ELEMENTWISE.replace("scalar.addf %value, %value : f32", "scalar.erff %value : f32")
+    steps = (
+        "%wide = scalar.extf %value : f32 to f64",
+        "%error = scalar.erff %wide : f64",
+        "%doubled = scalar.fptrunc %error : f64 to f32",
+    )
+    text = ELEMENTWISE.replace("%doubled = scalar.addf %value, %value : f32", "\n  ".join(steps))
     with pytest.raises(LoomError) as caught:
         api.compile(api.load_bytes(text.encode(), "m.loom"), (), "amdgpu:gfx1100")
     diagnostic = caught.value.diagnostics[0]
