@@ -10,6 +10,7 @@ from loom.dialects.low import ops as low
 from loom.ir.core import Block, Module, Op, Region
 from loom.ir.diagnostics import fail
 from loom.ir.records import record
+from loom.low.inline import inline_calls
 from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
@@ -19,7 +20,6 @@ from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.dialect import Target
 from loom_target_amdgpu.hsaco import compile_kernel, link
-from loom_target_amdgpu.inline_low import inline_calls
 from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
 from loom_target_amdgpu.report import entry
@@ -104,7 +104,7 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
         op = copies[root]
         if isinstance(op, low.KernelDef):
             _check_contract(op, processor)
-            kernels.append(LoweredKernel(op, {}, inline_calls(op, symbols, descriptor_set)))
+            kernels.append(LoweredKernel(op, {}, inline_calls(op, symbols, descriptor_set, proven=False)))
             continue
         assert isinstance(op, kernel_ops.Def), op.name
         witness = op.target
@@ -155,7 +155,7 @@ def _lower_kernel(
     lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
     selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()
-    locks = inline_calls(lowered, symbols, descriptor_set)
+    locks = inline_calls(lowered, symbols, descriptor_set, proven=True)
     selector.eliminate_dead_code(lowered.body.blocks)
     layout = abi_layout(selector.layout)
     lowered.set_attribute("abi_layout", layout)

@@ -67,7 +67,9 @@ def assemble(lowered: LoweredModule, *, check: bool = False) -> ObjectResult:
     for function in lowered.functions:
         signature = _signature(function)
         own = layouts[function.symbol] if signature.kind == "function" else None
-        compiled = compile_function(function.op, own, layouts, symbols, function.memory, model, check=check)
+        compiled = compile_function(
+            function.op, own, layouts, symbols, function.memory, model, locks=function.locks, check=check
+        )
         assembler.align()
         statistics[function.symbol], used = emit_function(assembler, function.symbol, compiled)
         referenced |= used

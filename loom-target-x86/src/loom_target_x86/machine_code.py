@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 import attrs
@@ -77,17 +78,21 @@ def compile_function(
     memory: Mapping[Op, MemoryAccess],
     model: ScheduleModel,
     *,
+    locks: Mapping[Op, int] = MappingProxyType({}),
     check: bool = False,
 ) -> Compiled:
     """Schedule and allocate a Low function, which is changed in the process.
 
     `own` and `layouts` give the calling conventions of the function and, by symbol, of those it calls; `symbols` maps
-    function names to symbols. With `check` independent checkers re-prove the schedule and the allocation. Raises
-    `LoomError` for what has no machine form.
+    function names to symbols, `locks` the operations of locked helpers to their sequence. With `check` independent
+    checkers re-prove the schedule and the allocation. Raises `LoomError` for what has no machine form.
     """
     descriptors = descriptor_set(function.contract)
     legal = legalize(function, descriptors, symbols)
-    machine = to_machine(function, descriptors, fixed=_live_in_unit, memory=memory, locks=legal.locks)
+    # What a locked helper keeps in order includes its packets with fixed registers.
+    first = max(legal.locks.values(), default=0)
+    held = {**legal.locks, **{op: first + number for op, number in locks.items()}}
+    machine = to_machine(function, descriptors, fixed=_live_in_unit, memory=memory, locks=held)
     before = machine.order()
     scopes = schedule(machine, model)
     sink_comparisons(machine)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
-from loom.facts import integers
-from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, RegType, ScalarType
+from loom.low.invoke import require_invocable
+from loom.plugins.manager import find_target
 from loom_target_amdgpu.profiles import processors
 from loom_target_amdgpu.select.linear import ZERO
 from loom_target_amdgpu.select.selector import Rule, Selector
@@ -17,31 +17,9 @@ from loom_target_amdgpu.select.values import S2, SGPR, Linear, Mask, Number, Roo
 
 
 def _invoke(s: Selector, op: Any) -> None:
-    helper = s.symbols.get(op.callee)
-    if not isinstance(helper, low.FuncDef):
-        raise fail(
-            "TARGET/022",
-            f"'@{op.callee}' is no Low function that can be inlined here",
-            op.loc,
-            emitter="source-to-low",
-            function_name=op.callee,
-            target_name=s.processor.name,
-            constraint_key="invoke.definition",
-        )
-    _check_contract(s, op, helper)
-    if "noinline" in (op.inline_policy, helper.inline_policy):
-        raise fail(
-            "LOWERING/044",
-            f"'@{op.callee}' must be inlined on this target, but is marked noinline",
-            op.loc,
-            emitter="source-to-low",
-            op_name=op.name,
-            phase_name="source-to-low",
-            callee_name=op.callee,
-            failure_code="policy_conflict",
-        )
-    for predicate in helper.predicates:
-        _check_precondition(s, op, predicate)
+    own = s.processor
+    contracts = [own.contract, *([processors()[own.generic].contract] if own.generic else ())]
+    helper = require_invocable(op, s.symbols, s.facts, find_target(f"amdgpu:{own.name}"), contracts)
     registers = [
         _argument(s, op, value, parameter.type)
         for value, parameter in zip(op.args, helper.body.entry.args, strict=True)
@@ -54,76 +32,6 @@ def _invoke(s: Selector, op: Any) -> None:
         if value.name is None:
             value.name = result.name
         s.set(result, _result(s, op, result, value))
-
-
-def _check_contract(s: Selector, op: Any, helper: low.FuncDef) -> None:
-    own = s.processor
-    accepted = {own.contract}
-    if own.generic:
-        accepted.add(processors()[own.generic].contract)
-    if helper.contract not in accepted:
-        raise fail(
-            "TARGET/040",
-            f"'@{op.callee}' is written for {helper.contract}, which {own.name} does not satisfy",
-            op.loc,
-            emitter="source-to-low",
-            op_name=op.name,
-            field_name="callee",
-            callee_target_name=helper.contract,
-            caller_target_name=own.contract,
-        )
-
-
-def _check_precondition(s: Selector, op: Any, predicate: Predicate) -> None:
-    held = _holds(s, op, predicate)
-    if held:
-        return
-    code = "precondition_contradicted" if held is False else "precondition_unproven"
-    words = "is contradicted by" if held is False else "does not follow from"
-    raise fail(
-        "LOWERING/044",
-        f"the precondition '{predicate.name}' of '@{op.callee}' {words} what is known at the call",
-        op.loc,
-        emitter="source-to-low",
-        op_name=op.name,
-        phase_name="source-to-low",
-        callee_name=op.callee,
-        failure_code=code,
-    )
-
-
-def _holds(s: Selector, op: Any, predicate: Predicate) -> bool | None:
-    sides = []
-    for argument in predicate.args:
-        if not isinstance(argument, Ref):
-            sides.append(integers.exactly(argument))
-            continue
-        if argument.index >= len(op.args):
-            return None
-        value = op.args[argument.index]
-        if value.type not in INTEGERS and value.type not in ADDRESSES:
-            return None
-        sides.append(s.facts.integer(value, op))
-    if predicate.name in integers.COMPARISONS:
-        return integers.decide(integers.COMPARISONS[predicate.name], sides[0], sides[1])
-    subject = sides[0]
-    if predicate.name == "range":
-        low_end, high_end = sides[1].exact, sides[2].exact
-        if low_end is None or high_end is None:
-            return None
-        if subject.within(low_end, high_end):
-            return True
-        return False if subject.hi < low_end or subject.lo > high_end else None
-    if predicate.name == "multiple_of":
-        divisor = sides[1].exact
-        if divisor is None or divisor <= 0:
-            return None
-        if subject.divisor % divisor == 0 or subject.exact == 0:
-            return True
-        return False if subject.exact is not None else None
-    if predicate.name == "power_of_two" and subject.exact is not None:
-        return subject.exact > 0 and subject.exact & (subject.exact - 1) == 0
-    return None
 
 
 def _argument(s: Selector, op: Op, value: Value, type_: object) -> Value:

@@ -38,7 +38,8 @@ INT32_MAX: Final = (1 << 31) - 1
 class Context(Emit):
     """One function or kernel on its way to Low.
 
-    `storage_bytes` is the stack its own storage takes so far, `disjoint` the promise that its roots are apart. Of a
+    `storage_bytes` is the stack its own storage takes so far, `disjoint` the promise that its roots are apart,
+    `symbols` those of the module, `invoked` the calls of helpers that are to be inlined. Of a
     kernel, `next_item` is the block to which an invocation returns, `dispatch` the address of the dispatch block and
     `items` the coordinate of the invocation in its workgroup.
     """
@@ -57,6 +58,8 @@ class Context(Emit):
         self.facts = FunctionFacts(function, target.facts)
         self.storage_bytes = 0
         self.disjoint: Op | None = None
+        self.symbols: Mapping[str, Op] = {}
+        self.invoked: list[Op] = []
         self.next_item: Block | None = None
         self.dispatch: Value | None = None
         self.items: dict[str, Word] = {}

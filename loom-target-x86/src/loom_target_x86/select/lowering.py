@@ -13,6 +13,7 @@ from loom.ir.core import Block, Module, Op, Region
 from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import FunctionType, ShapedType, Type
+from loom.low.inline import inline_calls
 from loom.low.machine import MemoryAccess
 from loom.low.structured import lower_structured
 from loom.plugins.manager import descriptor_set
@@ -32,10 +33,12 @@ WITNESS: Final = "__loom_target_context_0_0"
 
 @attrs.frozen(eq=False)
 class Lowered:
-    """A Low function or kernel; `memory` says what is known of the addresses of its accesses."""
+    """A Low function or kernel; `memory` says what is known of the addresses of its accesses, `locks` to which
+    sequence in authored order an operation belongs."""
 
     op: low.LowFunction
     memory: Mapping[Op, MemoryAccess]
+    locks: Mapping[Op, int]
     exported: bool
 
     @property
@@ -118,11 +121,13 @@ def _lower(
     assert descriptors is not None
     region = Region([Block()])
     context = Context(op, target, descriptors, region, load_rules())
+    context.symbols = symbols
     witness = _witness(op, target, records, symbols)
     make = _kernel if op.name == "kernel.def" else _function
     lowered = make(context, region, witness)
+    locks = inline_calls(lowered, symbols, descriptors, context.invoked, proven=True)
     drop_unused(region, descriptors)
-    return Lowered(lowered, context.memory, exported)
+    return Lowered(lowered, context.memory, locks, exported)
 
 
 def _function(c: Context, region: Region, witness: str) -> low.LowFunction:
@@ -234,4 +239,4 @@ def _authored(
     descriptors = descriptor_set(target.contract)
     assert descriptors is not None
     lower_structured(clone, loop_arithmetic(descriptors))
-    return Lowered(clone, {}, exported)
+    return Lowered(clone, {}, {}, exported)

@@ -35,6 +35,7 @@ def load_rules() -> dict[str, Rule]:
         floats,
         index,
         integers,
+        invoke,
         kernel,
         memory,
         vectors,

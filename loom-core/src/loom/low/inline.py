@@ -1,4 +1,4 @@
-"""Inlining of Low helpers: AMD GPU code has no calls (language reference, part 3, section 4.8).
+"""Inlining of Low helpers (language reference, part 3, section 4.8).
 
 Helpers are authored for a contract whose instructions the caller's contract has under the same keys, so their
 operations are copied as they are. A locked helper keeps its order as one sequence; a phased one becomes a scope.
@@ -6,44 +6,76 @@ operations are copied as they are. A locked helper keeps its order as one sequen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from loom.dialects.low import ops as low
+from loom.facts.predicates import decide_predicate
 from loom.ir.core import Block, Op, Region, Value, clone_region
 from loom.ir.diagnostics import fail
 from loom.low.descriptors import DescriptorSet
+from loom.low.invoke import assumptions, refuse_input, require_inline, require_proven
+from loom.low.register_facts import RegisterFacts
 from loom.spec.registry import lookup
 
+PHASE = "inline-low"
 
-def inline_calls(kernel: low.LowFunction, symbols: Mapping[str, Op], descriptor_set: DescriptorSet) -> dict[Op, int]:
-    """Replace every Low call in a kernel by the callee's body.
+
+def inline_calls(
+    function: low.LowFunction,
+    symbols: Mapping[str, Op],
+    descriptor_set: DescriptorSet,
+    calls: Iterable[Op] | None = None,
+    *,
+    proven: bool,
+) -> dict[Op, int]:
+    """Replace Low calls in a function, all of them by default, by the bodies that they call, and calls in those too.
+
+    The preconditions of calls that stand for a ``low.invoke`` are ``proven`` already; those of other calls, and of
+    calls inside helpers, are proven here, from what the calling Low function itself says.
 
     Returns:
         operation -> number of the locked sequence it belongs to.
 
     Raises:
-        LoomError: an unknown, external or recursive callee, or one that has resources or live-ins of its own.
+        LoomError: an unknown, external or recursive callee, one that has resources or live-ins of its own, or a
+            precondition that is not proven.
     """
     locks: dict[Op, int] = {}
     chains: dict[Op, tuple[str, ...]] = {}
-    work = [op for op in kernel.body.ops() if isinstance(op, low.Call)]
+    work = [op for op in function.body.ops() if isinstance(op, low.Call)] if calls is None else list(calls)
+    if not proven:
+        for call in work:
+            _prove(call, symbols, function)
     sequences = 0
     while work:
         call = work.pop()
         chain = chains.pop(call, ())
         callee = _callee(call, chain, symbols, descriptor_set)
+        for inner in callee.body.ops():
+            if isinstance(inner, low.Call):
+                _prove(inner, symbols, callee)
         lock = locks.pop(call, 0)
         if not lock and callee.schedule == "locked":
             sequences += 1
             lock = sequences
         for op in _splice(call, callee):
             if isinstance(op, low.Call):
-                chains[op] = (*chain, call.callee)
+                chains[op] = (*chain, str(call.attribute("callee")))
                 work.append(op)
             if lock and "terminator" not in op.spec.traits:
                 locks[op] = lock
     return locks
+
+
+def _prove(call: Any, symbols: Mapping[str, Op], caller: Op) -> None:
+    """The preconditions of a nested call hold by what the calling Low function says of its registers."""
+    helper: Any = symbols.get(call.callee)
+    if isinstance(helper, low.FuncDef):
+        facts = RegisterFacts(caller)
+        for predicate in helper.predicates:
+            held = decide_predicate(predicate, lambda index: facts.integer(call.args[index]))
+            require_proven(call, helper, predicate, held, PHASE)
 
 
 def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descriptor_set: DescriptorSet) -> low.FuncDef:
@@ -53,7 +85,7 @@ def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descri
             "TARGET/022",
             f"'@{call.callee}' is no Low function that can be inlined here",
             call.loc,
-            emitter="amdgpu",
+            emitter=PHASE,
             function_name=call.callee,
             target_name=descriptor_set.key,
             constraint_key="call.definition",
@@ -63,35 +95,25 @@ def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descri
             "TARGET/022",
             f"the Low function '@{call.callee}' calls itself",
             call.loc,
-            emitter="amdgpu",
+            emitter=PHASE,
             function_name=call.callee,
             target_name=descriptor_set.key,
             constraint_key="call.recursion",
         )
-    if "noinline" in (call.inline_policy, found.inline_policy):
-        raise fail(
-            "LOWERING/044",
-            f"'@{call.callee}' must be inlined on this target, but is marked noinline",
-            call.loc,
-            emitter="amdgpu",
-            op_name=call.name,
-            phase_name="inline-low",
-            callee_name=call.callee,
-            failure_code="policy_conflict",
-        )
+    require_inline(call, found, PHASE)
     if found.allocation == "fixed":
-        raise _refuse(call, descriptor_set, "invoke.allocation", "has fixed registers")
+        raise refuse_input(call, found, "invoke.allocation", "has fixed registers", descriptor_set.key)
     for op in found.body.ops():
         if isinstance(op, low.Resource):
-            raise _refuse(call, descriptor_set, "invoke.resource", "reads a resource")
+            raise refuse_input(call, found, "invoke.resource", "reads a resource", descriptor_set.key)
         if isinstance(op, low.LiveIn):
-            raise _refuse(call, descriptor_set, "invoke.live_in", "reads a live-in")
+            raise refuse_input(call, found, "invoke.live_in", "reads a live-in", descriptor_set.key)
         if isinstance(op, low.Packet | low.Const) and op.key not in descriptor_set.by_key:
             raise fail(
                 "TARGET/045",
                 f"'{op.key}' of '@{call.callee}' is not part of {descriptor_set.key}",
                 op.loc,
-                emitter="amdgpu",
+                emitter=PHASE,
                 function_name=call.callee,
                 opcode=op.key,
                 descriptor_set_key=descriptor_set.key,
@@ -99,22 +121,14 @@ def _callee(call: Any, chain: tuple[str, ...], symbols: Mapping[str, Op], descri
     return found
 
 
-def _refuse(call: Any, descriptor_set: DescriptorSet, key: str, what: str) -> Exception:
-    message = f"the Low helper '@{call.callee}' {what}; it may take its inputs as arguments only"
-    return fail(
-        "TARGET/022",
-        message,
-        call.loc,
-        emitter="amdgpu",
-        function_name=call.callee,
-        target_name=descriptor_set.key,
-        constraint_key=key,
-    )
-
-
 def _splice(call: Any, callee: low.FuncDef) -> list[Op]:
     """Put a copy of the callee in place of the call; returns the copied operations."""
-    mapping: dict[Value, Value] = dict(zip(callee.body.entry.args, call.operands, strict=True))
+    given = list(call.operands)
+    for position, assumption in assumptions(callee, given, call).items():
+        assumption.insert_before(call)
+        given[position] = assumption.results[0]
+    call.set_operands(given, (len(given),))
+    mapping: dict[Value, Value] = dict(zip(callee.body.entry.args, given, strict=True))
     phased = callee.schedule == "phased"
     if phased:
         _control("begin").insert_before(call)
