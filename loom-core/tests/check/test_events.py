@@ -80,7 +80,7 @@ def event(pattern: str) -> str:
         (copy(5, 1), '{asan = {access = "read"}, type = "asan_report"}'),
         (copy(5, 1), '{export = "copy_entry", function = "copy", severity = "error", source_file = "k.loom"}'),
         (copy(4, 0), '{count = 1, ubsan = {check = "divide_by_zero"}}'),
-        (RACE, '{tsan = {check = "data_race", current_access = "write", prior_access = "write", prior_atomic = false}}'),
+        (RACE, '{tsan = {check = "data_race", memory = "global", current_access = "write", prior_atomic = false}}'),
         (copy(4, 2), '{type = "none"}'),
         (copy(4, 2), "{count = 0}"),
     ],

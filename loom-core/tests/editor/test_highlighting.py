@@ -150,7 +150,8 @@ def test_every_operation_has_a_syntax_line_of_known_words(cls: type[Op]) -> None
 
 def test_words_of_directives_are_words_of_their_readers() -> None:
     """The table of directives follows the code: every word stands in a module that reads formats."""
-    source = "".join(path.read_text() for name in ("text", "low") for path in (ROOT / "loom-core/src/loom" / name).glob("*.py"))
+    readers = ("text/*.py", "low/*.py", "dialects/*/syntax.py")
+    source = "".join(path.read_text() for name in readers for path in (ROOT / "loom-core/src/loom").glob(name))
     for name, syntax in DIRECTIVES.items():
         for word in syntax.words:
             assert f'"{word}"' in source, (name, word)

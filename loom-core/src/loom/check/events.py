@@ -153,6 +153,7 @@ def _evaluator_details(kind: str, params: Mapping[str, object]) -> dict[str, obj
         names = ("current", params.get("op_name")), ("prior", params.get("other_op"))
         accesses = {side: _access(name) for side, name in names}
         return {
+            "memory": params.get("memory", "unknown"),
             **{f"{side}_access": word for side, word in accesses.items()},
             **{f"{side}_atomic": word == "atomic" for side, word in accesses.items()},
         }

@@ -290,7 +290,7 @@ def watch(
         race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site)
         if race is not None:
             address, lane = int(flat[race.position]), int(who[race.position])
-            raise _racing(frame, op, access, address, lane, race)
+            raise _racing(frame, op, storage, access, address, lane, race)
 
 
 # What an access may meet of a pending transfer, by the transfer's own access, and the fault that this is.
@@ -329,7 +329,9 @@ def _check_transfers(
             )
 
 
-def _racing(frame: Frame, op: Op, access: Access, address: int, lane: int, race: Race) -> Exception:
+def _racing(
+    frame: Frame, op: Op, storage: Storage, access: Access, address: int, lane: int, race: Race
+) -> Exception:
     other = frame.machine.lanes.describe_item(race.other_item)
     first = frame.machine.program.sites[race.other_site]
     order = "a barrier" if frame.machine.strands is None else "a record"
@@ -343,6 +345,7 @@ def _racing(frame: Frame, op: Op, access: Access, address: int, lane: int, race:
         address=address,
         other_workitem=other,
         other_op=first.name,
+        memory=storage.space,
     )
 
 
