@@ -243,7 +243,9 @@ low.func.def target<amdgpu.rdna3.core>(@t) @sum(%n: reg<amdgpu.sgpr>, %c: reg<am
 """
 
 
+@pytest.mark.seed("H01")
 def test_structured_assembly_is_canonical() -> None:
+    """Read, valid, and printed as it is written; the binary form keeps it."""
     module = parse_module(ASSEMBLY)
     require_valid(module)
     assert print_module(module) == ASSEMBLY

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loom.text.parser import parse_module
+from loom.text.printer import print_module
 from loom.verify.verifier import verify_module
 
 S, F = "reg<test.scalar>", "reg<test.flag>"
@@ -74,10 +75,47 @@ def test_parts_of_parts_stay_inside() -> None:
     assert codes(part, f"low.spill %a, %v {{offset = 8}} : {S}, low.storage<private>") == ["STRUCTURE/014"]
 
 
+@pytest.mark.seed("O06")
 def test_a_locked_body_has_no_nested_regions() -> None:
+    """Blocks may be several."""
     statement = "low.scf.if %c {\n }"
     assert codes(statement) == []
     assert codes(statement, mode="schedule(locked) ") == ["STRUCTURE/029"]
+    blocks = f"low.cond_br %c, ^x, ^y : {F}\n^x:\n  low.return\n^y:"
+    assert codes(blocks, mode="schedule(locked) ") == []
+
+
+@pytest.mark.seed("S07")
+def test_kernels_may_be_phased_and_controls_stand_at_the_top() -> None:
+    """In a nested region a control is an error, whichever it is."""
+    text = "low.kernel.def schedule(phased) target<test.low.core> @k() {\n  low.schedule.phase\n  low.return\n}\n"
+    assert verify_module(parse_module(text)) == []
+    for control in ("fence", "begin", "phase", "end"):
+        nested = f"low.scf.if %c {{\n low.schedule.{control}\n }}"
+        assert codes(nested, mode="schedule(phased) ") == ["STRUCTURE/029"]
+
+
+@pytest.mark.seed("S10")
+@pytest.mark.parametrize(
+    ("contract", "code"),
+    [("spirv.logical.core", "SPIRV/017"), ("wasm.core.simd128", "TARGET/032"), ("vm.core", "TARGET/032")],
+)
+def test_contracts_that_keep_no_scopes(contract: str, code: str) -> None:
+    """The mode and every control are refused where they stand; a fence promises less."""
+    body = "low.schedule.begin\n  low.schedule.phase\n  low.schedule.end\n  low.schedule.fence\n  low.return\n}\n"
+    text = f"low.func.def schedule(phased) target<{contract}> @f() {{\n  {body}"
+    found = verify_module(parse_module(text, "t.loom"))
+    assert [d.code for d in found] == [code] * 4
+    assert [d.position() for d in found] == [("t.loom", 1, 1), ("t.loom", 2, 3), ("t.loom", 3, 3), ("t.loom", 4, 3)]
+    assert verify_module(parse_module(text.replace(contract, "test.low.core"))) == []
+
+
+@pytest.mark.seed("H03")
+def test_physical_registers_carry_no_second_type() -> None:
+    """Only classes of virtual ids name what a value is; older texts, which did, lose it."""
+    text = "low.func.def target<test.low.core> @f(%a: reg<{}>) {{\n  low.return\n}}\n"
+    assert print_module(parse_module(text.format("amdgpu.vgpr : f32"))) == text.format("amdgpu.vgpr")
+    assert print_module(parse_module(text.format("spirv.id : f32"))) == text.format("spirv.id : f32")
 
 
 def test_a_condition_stands_in_its_own_kind_of_loop() -> None:

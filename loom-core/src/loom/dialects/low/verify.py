@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from loom.dialects.scf.verify import out_of_contract, recurring_tuple
 from loom.ir.core import Op, Value
@@ -26,9 +26,33 @@ def low_function(op: Any) -> list[Diagnostic] | None:
                     {"argument_name": name, "actual_type": type_, "expected_constraint": "register"},
                 )
             )
+    found += _scopes(op)
     if op.schedule == "locked":
         found += [_nested(inner) for block in op.body.blocks for inner in block if inner.regions]
     return found
+
+
+# Families of contracts whose code passes through another compiler, which keeps no order: the code of a refusal.
+_WITHOUT_SCOPES: Final = {"spirv": "SPIRV/017", "wasm": "TARGET/032", "vm": "TARGET/032"}
+_SCOPES: Final = frozenset({"low.schedule.begin", "low.schedule.phase", "low.schedule.end"})
+
+
+def _scopes(function: Any) -> list[Diagnostic]:
+    """Scopes only where something keeps them."""
+    code = _WITHOUT_SCOPES.get(function.contract.partition(".")[0])
+    if code is None:
+        return []
+    found: list[Op] = [function] if function.schedule == "phased" else []
+    found += [op for block in function.body.blocks for op in block if op.name in _SCOPES]
+    return [
+        Diagnostic(
+            code,
+            f"'{function.contract}' keeps no order of phases",
+            op.loc,
+            {"function_name": function.callee, "op_name": op.name, "op_constraint": "schedule.scope"},
+        )
+        for op in found
+    ]
 
 
 def low_kernel(op: Any) -> list[Diagnostic] | None:
