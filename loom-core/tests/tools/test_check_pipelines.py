@@ -11,6 +11,7 @@ from loom import api
 from loom.ir.diagnostics import LoomError
 from loom.text.parser import parse_module
 from loom.tools.check import main
+from loom.tools.opt import main as run_passes
 from loom.verify.verifier import verify_module
 
 PROGRAM = """\
@@ -121,3 +122,30 @@ def test_a_launch_configuration_is_a_kernels(program: Path) -> None:
         evaluate_launch_config(module.symbols()["tripled"], [1, 1], module)
     assert caught.value.diagnostics[0].code == "TARGET/001"
     assert "a pipeline has no launch configuration" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize("name", ["canonicalize", "cse", "dce", "inline-callables", "unroll-scf-for", "specialize"])
+def test_passes_keep_what_a_pipeline_does(name: str, program: Path, tmp_path: Path) -> None:
+    """Unrolled loops of strands hand over the same records."""
+    text = PROGRAM.replace("step %one] {", "step %one] unroll(%three) {").replace(
+        "  %one = index.constant 1 : index\n",
+        "  %one = index.constant 1 : index\n  %three = index.constant 3 : index\n",
+    )
+    program.write_text(text)
+    out = tmp_path / "out.loom"
+    assert run_passes(["--pass", name, str(program), "-o", str(out)]) == 0
+    assert out.read_text().count("channel.publish") == (3 if name in ("unroll-scf-for", "specialize") else 1)
+    assert main(["--device=reference", str(out)]) == 0
+
+
+def test_reading_ahead_does_not_move_records(program: Path) -> None:
+    """A loop that takes or hands over records cannot be pipelined, and says so."""
+    module = api.parse(
+        PROGRAM.replace("step %one] {", "step %one] pipeline(%three) {").replace(
+            "  %one = index.constant 1 : index\n",
+            "  %one = index.constant 1 : index\n  %three = index.constant 3 : index\n",
+        )
+    )
+    with pytest.raises(LoomError) as caught:
+        api.specialize(module, None)
+    assert caught.value.diagnostics[0].code == "STRUCTURE/014"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from loom.ir.core import Module, Op
     from loom.plugins.records import TargetProfile
 
-FUNCTIONS: Final = ("func.def", "kernel.def", "template.def")
+FUNCTIONS: Final = ("func.def", "kernel.def", "pipeline.def", "template.def")
 """The function-like symbols that function passes run on."""
 
 
