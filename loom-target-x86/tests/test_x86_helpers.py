@@ -127,8 +127,19 @@ def test_preconditions_are_proven_before_they_are_assumed(known: str, code: str 
     ],
 )
 def test_what_a_call_must_be(line: str, code: str) -> None:
+    text = with_body(f"  {line}\n  func.return %r : i64\n").replace(" where [range(%a, 0, 15)]", "")
     with pytest.raises(LoomError) as caught:
-        text = with_body(f"  {line}\n  func.return %r : i64\n").replace(" where [range(%a, 0, 15)]", "")
         compile_object(text, ["f"], "simd128")
     assert [d.code for d in caught.value.diagnostics] == [code]
     assert caught.value.diagnostics[0].position() is not None
+
+
+@pytest.mark.seed("H12")
+def test_predicates_of_arguments_move_to_the_generated_function() -> None:
+    """What the source function states of its arguments is stated of the registers; derived facts are not."""
+    text = with_body(
+        "  %m = scalar.addi %a, %a : i64\n  func.return %m : i64\n",
+        "(%a: i64) -> (%r: i64) where [range(%a, 2, 6), ge(%r, %a)]",
+    )
+    (head,) = (line for line in low_text(text).splitlines() if "@f(" in line)
+    assert "where [range(%a, 2, 6)] asm {" in head

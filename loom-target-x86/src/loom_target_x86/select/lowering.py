@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from loom.dialects.low import ops as low
-from loom.ir.attributes import Dictionary, ResultSpec
+from loom.ir.attributes import Dictionary, Predicate, Ref, ResultSpec
 from loom.ir.core import Block, Module, Op, Region
 from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
@@ -159,9 +159,15 @@ def _function(c: Context, region: Region, witness: str) -> low.LowFunction:
         abi_layout=Dictionary(signature=signature),
         export_symbol=source.export_symbol if source.export_symbol != source.callee else None,
         result_specs=results,
+        predicates=tuple(p for p in source.predicates if _is_about_arguments(p, len(parameters))),
         regions=[region],
         loc=source.loc,
     )
+
+
+def _is_about_arguments(predicate: Predicate, count: int) -> bool:
+    """Every argument has its register; a result has one only where the function ends."""
+    return all(argument.index < count for argument in predicate.args if isinstance(argument, Ref))
 
 
 def _abi_type(type_: Type) -> Type:
