@@ -68,12 +68,7 @@ def run_sample(
     Files are written below `output_directory`, if there is one: those of mode `always`, and on failure the
     others too, unless `keep_failure` is false.
     """
-    values = Environment()
-    for value, assignment in zip(case.parameters, sample.assignments, strict=True):
-        element = format_of(value.type)
-        number = float(assignment.value) if is_float(element) else assignment.value
-        values[value] = literal(element, number)
-    result = run_body(case, values, execution, output_directory, keep_failure)
+    result = run_body(case, sample_values(case, sample), execution, output_directory, keep_failure)
     return SampleResult(
         case=case.name,
         sample_ordinal=sample.ordinal,
@@ -83,6 +78,16 @@ def run_sample(
         parameters=ParameterValues(tuple((a.key, a.value) for a in sample.assignments)),
         files=result.files,
     )
+
+
+def sample_values(case: CasePlan, sample: Sample) -> Environment:
+    """What a sample starts with: the values of its parameters."""
+    values = Environment()
+    for value, assignment in zip(case.parameters, sample.assignments, strict=True):
+        element = format_of(value.type)
+        number = float(assignment.value) if is_float(element) else assignment.value
+        values[value] = literal(element, number)
+    return values
 
 
 def run_body(
