@@ -34,6 +34,12 @@ _WIDE: Final = {"addi": "add_u64", "xchgi": "swap_u64", "xchgf": "swap_u64"}
 def _place(s: Selector, op: Op, value: Value) -> tuple[View, Linear]:
     """The view and byte position of an element, which an atomic can access as a whole only where it is aligned."""
     view, form = position(s, op, value)
+    require_indivisible(s, op, value, view, form)
+    return view, form
+
+
+def require_indivisible(s: Selector, op: Op, value: Value, view: View, form: Linear) -> None:
+    """Refuse an element of a view that an atomic may not be able to access as a whole."""
     type_ = value.type
     assert isinstance(type_, ShapedType)
     size = type_.element.byte_size
@@ -41,7 +47,6 @@ def _place(s: Selector, op: Op, value: Value) -> tuple[View, Linear]:
         raise s.unsupported(
             op, f"an atomic access of {size} bytes at alignment {type_.access_alignment} is not indivisible"
         )
-    return view, form
 
 
 def _operation(s: Selector, op: Op, kind: str, type_: ScalarType) -> str:
@@ -64,18 +69,26 @@ def _lds_mnemonic(operation: str, returns: bool) -> str:
 
 
 def _combine(s: Selector, op: Any) -> None:
-    returns = bool(op.results) and op.results[0].is_used
     view, form = _place(s, op, op.target)
     type_ = op.value.type
-    operation = _operation(s, op, str(op.kind), type_)
-    returns = returns or operation.startswith("swap")
-    value = s.emit.tuple_of(to_memory(s, op.value), False)
     scope, ordering = str(op.scope), str(op.ordering)
-    _before(s, view.root, ordering, scope)
-    old = _issue(s, op, view.root, form, operation, value, storage_bits(type_), returns)
-    _after(s, view.root, ordering, scope)
+    before(s, view.root, ordering, scope)
+    returns = bool(op.results) and op.results[0].is_used
+    old = combine_at(s, op, view.root, form, type_, to_memory(s, op.value), returns)
+    after(s, view.root, ordering, scope)
     if op.results and old is not None:
-        s.set(op.result, from_memory(s, type_, s.emit.words(old), op.result))
+        s.set(op.result, from_memory(s, type_, old, op.result))
+
+
+def combine_at(
+    s: Selector, op: Any, root: Root, form: Linear, type_: ScalarType, words: tuple[Word, ...], returns: bool
+) -> tuple[Word, ...] | None:
+    """Combine one element with the given words; the old words if they are wanted."""
+    operation = _operation(s, op, str(op.kind), type_)
+    value = s.emit.tuple_of(words, False)
+    returns = returns or operation.startswith("swap")
+    old = _issue(s, op, root, form, operation, value, storage_bits(type_), returns)
+    return s.emit.words(old) if old is not None else None
 
 
 def _issue(
@@ -114,36 +127,52 @@ def _issue(
 def _compare_exchange(s: Selector, op: Any) -> None:
     view, form = _place(s, op, op.target)
     type_ = op.value.type
+    scope, ordering = str(op.scope), exchange_ordering(op)
+    before(s, view.root, ordering, scope)
+    old = exchange_at(s, op, view.root, form, type_, to_memory(s, op.expected), to_memory(s, op.value))
+    after(s, view.root, ordering, scope)
+    s.set(op.result, from_memory(s, type_, old, op.result))
+
+
+def exchange_ordering(op: Any) -> str:
+    """The ordering that covers success and failure."""
+    orderings = {str(op.success_ordering), str(op.failure_ordering)}
+    return "acq_rel" if orderings & ACQUIRING and orderings & RELEASING else next(iter(sorted(orderings)))
+
+
+def exchange_at(
+    s: Selector,
+    op: Any,
+    root: Root,
+    form: Linear,
+    type_: ScalarType,
+    expected: tuple[Word, ...],
+    replacement: tuple[Word, ...],
+) -> tuple[Word, ...]:
+    """Replace one element if it has the expected bits; the old words."""
     if storage_bits(type_) != 32:
         raise s.unsupported(op, f"an atomic compare-exchange on {type_} is not supported on {s.processor.name}")
-    expected = s.emit.register(to_memory(s, op.expected)[0], False)
-    replacement = s.emit.register(to_memory(s, op.value)[0], False)
-    scope = str(op.scope)
-    orderings = {str(op.success_ordering), str(op.failure_ordering)}
-    ordering = "acq_rel" if orderings & ACQUIRING and orderings & RELEASING else next(iter(sorted(orderings)))
-    _before(s, view.root, ordering, scope)
-    if view.root.space == "workgroup":
-        register, immediate = local_address(s, view.root, form)
-        access = access_of(s, view.root, form, 4)
+    given, new = (s.emit.register(words[0], False) for words in (expected, replacement))
+    if root.space == "workgroup":
+        register, immediate = local_address(s, root, form)
+        access = access_of(s, root, form, 4)
         address = s.emit.register(register, False)
-        old = s.emit.packet("ds_cmpst_rtn_b32", address, expected, replacement, offset=immediate, access=access)[0]
-    else:
-        pair = s.emit.concat(replacement, expected)
-        found = _issue(s, op, view.root, form, "cmpswap_b32", pair, 32, True)
-        assert found is not None
-        old = found
-    _after(s, view.root, ordering, scope)
-    s.set(op.result, from_memory(s, type_, (old,), op.result))
+        return tuple(s.emit.packet("ds_cmpst_rtn_b32", address, given, new, offset=immediate, access=access))
+    found = _issue(s, op, root, form, "cmpswap_b32", s.emit.concat(new, given), 32, True)
+    assert found is not None
+    return (found,)
 
 
-def _before(s: Selector, root: Root, ordering: str, scope: str) -> None:
+def before(s: Selector, root: Root, ordering: str, scope: str) -> None:
+    """What a releasing atomic needs in front of it."""
     if ordering in RELEASING:
         if root.space == "workgroup":
             settle(s, "workgroup")
         release(s, "global", scope)
 
 
-def _after(s: Selector, root: Root, ordering: str, scope: str) -> None:
+def after(s: Selector, root: Root, ordering: str, scope: str) -> None:
+    """What an acquiring atomic needs behind it."""
     if ordering in ACQUIRING:
         settle(s, root.space)
         acquire(s, "global", scope)
@@ -154,13 +183,13 @@ def _load(s: Selector, op: Any) -> None:
     type_ = op.result.type
     coherent = Root(view.root.space, view.root.base, view.root.offset, view.root.key, False, view.root.alignment)
     words = load_words(s, op, coherent, form, storage_bits(type_), op.result.name, _coherence(s, view, str(op.scope)))
-    _after(s, view.root, str(op.ordering), str(op.scope))
+    after(s, view.root, str(op.ordering), str(op.scope))
     s.set(op.result, from_memory(s, type_, words, op.result))
 
 
 def _store(s: Selector, op: Any) -> None:
     view, form = _place(s, op, op.target)
-    _before(s, view.root, str(op.ordering), str(op.scope))
+    before(s, view.root, str(op.ordering), str(op.scope))
     bits = storage_bits(op.value.type)
     store_words(s, op, view.root, form, to_memory(s, op.value), bits, _coherence(s, view, str(op.scope)))
 

@@ -154,7 +154,19 @@ def choose_layout(s: Selector, op: Op, condition: Any, a: Layout, b: Layout) -> 
     return Layout(tuple(found))
 
 
+def _define(s: Selector, op: Any) -> None:
+    """Layouts are values; what other specifications say is looked up where they are used."""
+    family = op.definition.family
+    if family == "encoding.layout.dense":
+        s.set(op.result, Layout(None))
+    elif family == "encoding.layout.strided" and not op.params:
+        s.set(op.result, Layout(tuple(int(stride) for stride in op.definition.param("strides"))))
+    elif family.startswith("encoding.layout"):
+        raise s.unsupported(op, f"this layout is not supported on {s.processor.name}")
+
+
 RULES: Final[dict[str, Rule]] = {
+    "encoding.define": _define,
     "encoding.layout.dense": _dense_layout,
     "encoding.layout.strided": _strided,
     "encoding.layout.assume.dense": _same_layout,

@@ -59,6 +59,8 @@ _MODULES: Final = (
     "vector_lanes",
     "vector_memory",
     "vector_reduce",
+    "vector_bits",
+    "vector_enabled",
     "fragments",
     "matrix",
     "collectives",

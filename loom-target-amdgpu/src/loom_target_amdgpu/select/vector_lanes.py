@@ -352,13 +352,6 @@ def _select(s: Selector, op: Any) -> None:
     s.set(op.result, Vector(tuple(found)))
 
 
-def _bitcast(s: Selector, op: Any) -> None:
-    source, target = element_type(op.input), element_type(op.result)
-    if source.width != target.width:
-        raise s.unsupported(op, f"a bitcast that changes the number of lanes is not supported on {s.processor.name}")
-    s.set(op.result, s.get(op.input))
-
-
 def _table_lookup(s: Selector, op: Any) -> None:
     table = elements(s, op.table)
     found = []
@@ -394,7 +387,6 @@ _SPECIAL: Final[dict[str, Callable[[Selector, Any], None]]] = {
     "vector.interleave": _interleave,
     "vector.deinterleave": _deinterleave,
     "vector.select": _select,
-    "vector.bitcast": _bitcast,
     "vector.table.lookup": _table_lookup,
 }
 # Names whose scalar form is no lane-wise operation of a vector.

@@ -121,14 +121,15 @@ def pack(s: Selector, values: Sequence[tuple[Word, ...]], size: int) -> tuple[Wo
     return pack_words(s, [word for (word,) in values], 8 * size)
 
 
-def _view(s: Selector, value: Value) -> View:
+def view_of(s: Selector, value: Value) -> View:
+    """What the selector knows of a view."""
     view = s.get(value)
     assert isinstance(view, View)
     return view
 
 
 def _load(s: Selector, op: Any) -> None:
-    view = _view(s, op.source)
+    view = view_of(s, op.source)
     s.set(
         op.result, Vector(tuple(_load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result))))
     )
@@ -145,7 +146,8 @@ def _load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_
     return [element for element in found if element is not None]
 
 
-def _words_of(s: Selector, element: Element, type_: ScalarType) -> tuple[Word, ...]:
+def words_of(s: Selector, element: Element, type_: ScalarType) -> tuple[Word, ...]:
+    """The words that a store of an element writes."""
     if type_ is I1:
         assert not isinstance(element, Number)
         return (s.condition_word(element),)
@@ -156,10 +158,10 @@ def _words_of(s: Selector, element: Element, type_: ScalarType) -> tuple[Word, .
 
 
 def _store(s: Selector, op: Any) -> None:
-    view = _view(s, op.target)
+    view = view_of(s, op.target)
     type_ = element_type(op.value)
     size = view.type.element.byte_size
-    values = [_words_of(s, e, type_) for e in elements(s, op.value)]
+    values = [words_of(s, e, type_) for e in elements(s, op.value)]
     for run in runs(_positions(s, op, view, op.value), size):
         for form, lanes in pieces(s, view.root, run, size):
             store_words(s, op, view.root, form, pack(s, [values[lane] for lane in lanes], size), 8 * size * len(lanes))
@@ -168,9 +170,10 @@ def _store(s: Selector, op: Any) -> None:
 # -- masked and indexed forms ----------------------------------------------------------------------------------------
 
 
-def _guarded_load(
+def guarded_load(
     s: Selector, op: Any, view: View, form: Linear, type_: ScalarType, condition: Condition, otherwise: Element
 ) -> Element:
+    """An element read where the condition holds, another one elsewhere."""
     result = Block([type_]).args[0]
 
     def arm() -> list[Any]:
@@ -181,9 +184,10 @@ def _guarded_load(
     return found[0]  # type: ignore[return-value]  # an element per arm
 
 
-def _guarded_store(
+def guarded_store(
     s: Selector, op: Any, view: View, form: Linear, words: tuple[Word, ...], bits: int, condition: Condition
 ) -> None:
+    """Words written where the condition holds."""
     def arm() -> list[Any]:
         store_words(s, op, view.root, form, words, bits)
         return []
@@ -192,7 +196,7 @@ def _guarded_store(
 
 
 def _load_mask(s: Selector, op: Any) -> None:
-    view = _view(s, op.source)
+    view = view_of(s, op.source)
     type_ = element_type(op.result)
     forms = _positions(s, op, view, op.result)
     masks = elements(s, op.mask)
@@ -202,21 +206,21 @@ def _load_mask(s: Selector, op: Any) -> None:
     found = []
     for form, mask, old in zip(forms, masks, elements(s, op.passthrough), strict=True):
         assert not isinstance(mask, Number)
-        found.append(_guarded_load(s, op, view, form, type_, mask, old))
+        found.append(guarded_load(s, op, view, form, type_, mask, old))
     s.set(op.result, Vector(tuple(found)))
 
 
 def _store_mask(s: Selector, op: Any) -> None:
-    view = _view(s, op.target)
+    view = view_of(s, op.target)
     type_ = element_type(op.value)
     for form, mask, value in zip(
         _positions(s, op, view, op.value), elements(s, op.mask), elements(s, op.value), strict=True
     ):
         assert not isinstance(mask, Number)
-        _guarded_store(s, op, view, form, _words_of(s, value, type_), storage_bits(type_), mask)
+        guarded_store(s, op, view, form, words_of(s, value, type_), storage_bits(type_), mask)
 
 
-def _indexed_positions(s: Selector, op: Any, view: View) -> list[Linear]:
+def indexed_positions(s: Selector, op: Any, view: View) -> list[Linear]:
     """Origin plus signed element offsets along the last axis."""
     indices = index_entries(op.indices, op.static_indices)
     origin = plus(view.offset, element_offset(s, op, view, indices))
@@ -238,36 +242,36 @@ def _indexed_positions(s: Selector, op: Any, view: View) -> list[Linear]:
 
 
 def _gather(s: Selector, op: Any) -> None:
-    view = _view(s, op.source)
+    view = view_of(s, op.source)
     type_ = element_type(op.result)
     found = []
-    for form in _indexed_positions(s, op, view):
+    for form in indexed_positions(s, op, view):
         words = load_words(s, op, view.root, form, storage_bits(type_))
         found.append(from_memory(s, type_, words, Block([type_]).args[0]))
     s.set(op.result, Vector(tuple(found)))
 
 
 def _gather_mask(s: Selector, op: Any) -> None:
-    view = _view(s, op.source)
+    view = view_of(s, op.source)
     type_ = element_type(op.result)
     found = []
     for form, mask, old in zip(
-        _indexed_positions(s, op, view), elements(s, op.mask), elements(s, op.passthrough), strict=True
+        indexed_positions(s, op, view), elements(s, op.mask), elements(s, op.passthrough), strict=True
     ):
         assert not isinstance(mask, Number)
-        found.append(_guarded_load(s, op, view, form, type_, mask, old))
+        found.append(guarded_load(s, op, view, form, type_, mask, old))
     s.set(op.result, Vector(tuple(found)))
 
 
 def _scatter(s: Selector, op: Any) -> None:
-    view = _view(s, op.target)
+    view = view_of(s, op.target)
     type_ = element_type(op.value)
     masks: Sequence[Element] = (
         elements(s, op.mask) if op.name.endswith(".mask") else [True] * len(elements(s, op.value))
     )
-    for form, mask, value in zip(_indexed_positions(s, op, view), masks, elements(s, op.value), strict=True):
+    for form, mask, value in zip(indexed_positions(s, op, view), masks, elements(s, op.value), strict=True):
         assert not isinstance(mask, Number)
-        _guarded_store(s, op, view, form, _words_of(s, value, type_), storage_bits(type_), mask)
+        guarded_store(s, op, view, form, words_of(s, value, type_), storage_bits(type_), mask)
 
 
 RULES: Final[dict[str, Rule]] = {
