@@ -160,7 +160,8 @@ def test_what_does_not_fit_is_a_fault(programs: Programs, lines: list[str], code
     assert part in fault.message
 
 
-def test_members_of_a_placement_run_with_their_rank() -> None:
+@pytest.mark.parametrize("older", [False, True], ids=["extents", "bare groups"])
+def test_members_of_a_placement_run_with_their_rank(older: bool) -> None:
     text = """
 pipeline.def @p(%n: index) run(%out: view<[%n]xi32>) {
   %two = index.constant 2 : index
@@ -175,6 +176,8 @@ pipeline.def @p(%n: index) run(%out: view<[%n]xi32>) {
   }
 }
 """
+    if older:
+        text = text.replace("group<[%n]>", "group<workgroup>").replace("group<[%two]>", "group")
     out = np.full(5, -1, dtype=np.int32)
     run(text, [5], [out])
     assert out.tolist() == [0, 2, 4, 6, 8]

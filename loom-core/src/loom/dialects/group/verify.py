@@ -11,11 +11,11 @@ from loom.ir.diagnostics import Diagnostic
 
 
 def create(op: Any) -> list[Diagnostic] | None:
-    """The type of the group has one extent: the operand, or the number that the operand is known to be."""
+    """The type of the group has one extent: the operand, or the number that is known of it. Older types have none."""
     size = index_constant(op.size)
     if size is not None and size < 1:
         return [out_of_contract(op, "size", size, "at least 1")]
     dims = op.result.type.dims
-    if len(dims) == 1 and (dims[0] is op.size or (size is not None and dims[0] == size)):
+    if not dims or (len(dims) == 1 and (dims[0] is op.size or (size is not None and dims[0] == size))):
         return None
     return [result_error(op, op.result.type, f"group<[%{op.size.name or '?'}]>")]

@@ -165,7 +165,8 @@ def execute(op: Any) -> Findings:
     if placement is ERROR:
         return found
     logical: Any = placement.parts[0]
-    expected = [INDEX] * len(getattr(logical, "dims", ())) + [v.type for v in op.inputs]
+    # A group without extents in its type, as of older texts, has one axis.
+    expected = [INDEX] * max(len(getattr(logical, "dims", ())), 1) + [v.type for v in op.inputs]
     actual = [a.type for a in op.body.entry.args]
     if len(actual) != len(expected):
         return [
