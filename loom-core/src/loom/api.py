@@ -191,7 +191,12 @@ def specialize(module: Module, target: TargetProfile | str | None, roots: Sequen
     """Bind configuration, target facts and templates, inline, fold, and drop what nothing reaches."""
     from loom.specialize.pipeline import specialize as run
 
-    result = run(module, _as_target(target), tuple(r.removeprefix("@") for r in roots))
+    names = tuple(r.removeprefix("@") for r in roots)
+    symbols = module.symbols()
+    for name in names:
+        if name not in symbols:
+            raise _no_root(name, symbols)
+    result = run(module, _as_target(target), names)
     verify(result.module)
     return Specialized(result.module, tuple(result.selections), tuple(result.loops))
 
@@ -287,14 +292,7 @@ def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], fo
     for name in names:
         op = symbols.get(name)
         if op is None:
-            raise fail(
-                "SYMBOL/002",
-                f"no root named '@{name}'",
-                None,
-                emitter="driver",
-                hint=did_you_mean(name, symbols),
-                symbol_name=name,
-            )
+            raise _no_root(name, symbols)
         if not suits(op):
             raise fail(
                 "SYMBOL/003",
@@ -306,6 +304,11 @@ def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], fo
                 expected_kind=" or ".join(sorted(wanted)),
             )
     return names
+
+
+def _no_root(name: str, symbols: Mapping[str, Op]) -> LoomError:
+    hint = did_you_mean(name, symbols)
+    return fail("SYMBOL/002", f"no root named '@{name}'", None, emitter="driver", hint=hint, symbol_name=name)
 
 
 def _is_private_program(op: Op) -> bool:
