@@ -494,6 +494,21 @@ def test_what_happens_behind_a_publication_is_not_ordered(programs: Programs) ->
     assert fault.code == "EVALUATE/005"
 
 
+ATOMIC = """%one_word = scalar.constant 1 : i32
+    %was = view.atomic.rmw<addi> %one_word, %words[1] {ORDER} : i32, view<[%n]xi32> -> i32"""
+
+
+@pytest.mark.parametrize(("order", "races"), [("acq_rel", False), ("relaxed", True)])
+def test_atomics_may_order_strands(programs: Programs, order: str, races: bool) -> None:
+    """As in kernels, what an acquiring atomic may see ordered is not called a race; relaxed ones order nothing."""
+    atomic = ATOMIC.replace("{ORDER}", f"{{ordering = {order}, scope = device}}")
+    text = pipeline(strand(*BOTH, atomic), strand(atomic, "%v = view.load %words[0] : view<[%n]xi32> -> i32"), slots=1)
+    if races:
+        assert programs.fault(lambda: run(text, [2, 1], [np.zeros(2, dtype=np.int32)])).code == "EVALUATE/005"
+    else:
+        run(text, [2, 1], [np.zeros(2, dtype=np.int32)])
+
+
 # -- refusals ----------------------------------------------------------------------------------------------
 
 

@@ -236,6 +236,7 @@ WHILE = ["scf.while {", "  scf.condition %go : i1", "} do {", "  {}", "  scf.yie
         [ACQUIRE, "%s = scf.for %k = [%n to %n step %n](%held = %r : read<tile<4xi32>>) -> (read<tile<4xi32>>) {",
          "channel.release %held : read<tile<4xi32>>", ACQUIRE.replace("%r,", "%r2,").replace("%u", "%u2"),
          "scf.yield %r2 : read<tile<4xi32>>", "}", "channel.release %s : read<tile<4xi32>>"],
+        [ACQUIRE, "scf.switch %n {", "  default {", RELEASE, "  }", "}"],
         [RESERVE, "scf.for %k = [%n to %n step %n] {", "view.store %i, %v[%k] : i32, view<4xi32>", "}", PUBLISH],
     ],
 )  # fmt: skip

@@ -123,7 +123,9 @@ class Machine:
     ) -> None:
         self.program = program
         self.strands = strands
-        self.synchronization = synchronization or Synchronization()
+        if synchronization is None:
+            synchronization = strands.synchronization if strands is not None else Synchronization()
+        self.synchronization = synchronization
         self.lanes = lanes
         self.stream = Stream()
         self.depth = 0

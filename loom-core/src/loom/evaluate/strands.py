@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from loom.evaluate.faults import FaultCode, fault
-from loom.evaluate.races import CONFLICTS, Access, Race, RaceDetector, Slots
+from loom.evaluate.races import CONFLICTS, Access, Race, RaceDetector, Slots, Synchronization
 from loom.ir.core import Op
 from loom.ir.diagnostics import LoomError, Related
 
@@ -103,11 +103,12 @@ class _Errand:
 
 
 class Strands:
-    """The strands of one run of a pipeline."""
+    """The strands of one run of a pipeline. ``synchronization`` is what their atomics order."""
 
     def __init__(self, limits: Limits, choose: Choice | None = None) -> None:
         self.names: list[str] = []
         self.current: Strand | None = None
+        self.synchronization = Synchronization()
         self._limits = limits
         self._choose = choose
         self._live: list[Strand] = []
@@ -234,7 +235,7 @@ class StrandRaces(RaceDetector):
     """
 
     def __init__(self, size: int, strands: Strands) -> None:
-        super().__init__(size, 1, None)
+        super().__init__(size, 1, None, strands.synchronization)
         self._strands = strands
         # Kind -> strand -> page -> time and site of the last access to each byte; time 0 is never.
         self._pages: dict[Access, dict[int, dict[int, Times]]] = {kind: {} for kind in Access}
@@ -245,6 +246,10 @@ class StrandRaces(RaceDetector):
         strand = self._strands.current
         if strand is None:
             return None
+        if self._generation != self._synchronization.generation:
+            self._generation = self._synchronization.generation
+            for strands in self._pages.values():
+                strands.clear()
         touched = (addresses.reshape(-1, 1) + np.arange(size)).reshape(-1)
         found: Race | None = None
         mine = self._pages[access].setdefault(strand.number, {})

@@ -29,7 +29,7 @@ ENDS: Final = {
     "channel.copy": "transport",
 }
 BORROWS: Final = {"channel.wait": "wait"}
-# Ops that run one of their regions, or the only one at most once; regions of others may run any number of times.
+# Ops that run one of their regions (or none, when there is no other); regions of others run any number of times.
 BRANCHES: Final = ("scf.if", "scf.switch")
 # Bodies that run on their own: what surrounds them stays with whoever owns it.
 APART: Final = ("pipeline.strand", "pipeline.execute")
@@ -195,7 +195,7 @@ class _Checker:
                 self.body(region, captured)
             return
         ends = [self.body(region, states) for region in op.regions]
-        if op.name not in BRANCHES or len(op.regions) == 1:
+        if op.name not in BRANCHES or (op.name == "scf.if" and len(op.regions) == 1):
             # The regions may not run at all.
             ends.append(dict(states))
         for end in ends[1:]:
