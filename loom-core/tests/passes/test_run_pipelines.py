@@ -199,3 +199,48 @@ def test_a_failure_can_be_reproduced_from_one_file() -> None:
         rerun.run([Request("@loom.reproducer")])
     assert [i.symbol for i in rerun.invocations] == ["loop"]
     assert second.value.diagnostics[0].message == caught.value.diagnostics[0].message
+
+
+FAMILY = """\
+template.decl @pick(%n: index) -> (index)
+
+template.def<@pick> where [range(%n, 0, 9)] priority(2) @pick.small(%n: index) -> (index) {
+  template.return %n : index
+}
+
+template.def<@pick> priority(1) @pick.any(%n: index) -> (index) {
+  %c1 = index.constant 1 : index
+  %r = index.add %n, %c1 : index
+  template.return %r : index
+}
+
+func.def public @known() -> (index) {
+  %n = index.constant 4 : index
+  %r = template.apply<@pick>(%n) : (index) -> (index)
+  func.return %r : index
+}
+
+func.def public @open(%n: index) -> (index) {
+  %r = template.apply<@pick>(%n) : (index) -> (index)
+  func.return %r : index
+}
+"""
+
+
+def test_templates_are_bound_early_or_finally() -> None:
+    """Early, an application waits for facts that could still decide it; finally, the best proven provider is called."""
+    text = FAMILY.replace(" where [range(%n, 0, 9)] priority(2) @pick.small(%n: index) -> (index)",
+                          " priority(2) @pick.small(%n: index) -> (index) where [range(%n, 0, 9)]")  # fmt: skip
+    module = loaded("", text)
+    runner = Runner(module, Context())
+    runner.run(read_requests("select-templates{mode = early}"))
+    (record,) = runner.invocations
+    assert record.outcome.statistics == {"applications-bound": 1}
+    assert [row["function"] for row in record.outcome.details] == ["known"]
+    assert "template.call @pick.small(%n)" in api.print(module)
+    assert "template.apply<@pick>(%n)" in api.print(module)
+    runner.run(read_requests("select-templates, inline-callables"))
+    shown = api.print(module)
+    assert "template.apply" not in shown.partition("@open")[2]
+    assert "template.call" not in shown
+    assert "index.add %n, %c1" in shown.partition("func.def public @open")[2]

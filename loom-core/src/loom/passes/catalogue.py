@@ -62,7 +62,51 @@ def _inline(module: Module, _: Module, context: Context, options: Options) -> No
     symbols = module.symbols()
     for op in module.body:
         if op.name in FUNCTIONS:
-            inline_calls(op, symbols)
+            inline_calls(op, symbols, kinds=("func.call", "template.call"))
+
+
+def _select_templates(module: Module, _: Module, context: Context, options: Options) -> Outcome:
+    from loom.specialize.applications import select_templates
+
+    symbols = module.symbols()
+    final = options.get("mode", "final") == "final"
+    rows = [
+        selection.row()
+        for op in module.body
+        if op.name in FUNCTIONS
+        for selection in select_templates(op, symbols, context.target, final=final)
+    ]
+    return Outcome(rows, {"applications-bound": len(rows)})
+
+
+def _licm(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.hoist import hoist_invariants
+
+    return Outcome((), {"operations-moved": hoist_invariants(function, context.facts)})
+
+
+def _branch_sink(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.sink import sink_into_branches
+
+    return Outcome((), {"operations-moved": sink_into_branches(function)})
+
+
+def _branch_fusion(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.branches import fuse_branches
+
+    return Outcome((), {"branches-joined": fuse_branches(function)})
+
+
+def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
+    from loom.transforms.blocks import simplify_blocks
+
+    simplify_blocks(function)
+
+
+def _scf_to_cfg(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.scf_to_cfg import lower_to_blocks
+
+    return Outcome((), {"operations-lowered": lower_to_blocks(function, context.facts)})
 
 
 def _symbol_dce(module: Module, _: Module, context: Context, options: Options) -> None:
@@ -132,9 +176,31 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             _canonicalize,
             options=(Option("max-iterations", minimum=1),),
         ),
+        PassInfo(
+            "branch-fusion",
+            "function",
+            "join neighbouring conditionals of one condition",
+            _branch_fusion,
+            statistics=("branches-joined",),
+        ),
+        PassInfo(
+            "branch-sink",
+            "function",
+            "move pure operations into the only branch that uses them",
+            _branch_sink,
+            statistics=("operations-moved",),
+        ),
+        PassInfo("cfg-simplify", "function", "drop and merge blocks, decide branches between them", _cfg_simplify),
         PassInfo("cse", "function", "merge equal pure operations", _cse),
         PassInfo("dce", "function", "drop unused operations without effects", _dce),
         PassInfo("inline-callables", "module", "inline calls as their policies say", _inline),
+        PassInfo(
+            "licm",
+            "function",
+            "move what is the same in every iteration in front of loops",
+            _licm,
+            statistics=("operations-moved",),
+        ),
         PassInfo(
             "pipeline-scf-for",
             "function",
@@ -158,6 +224,21 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             _insert_race_observations,
             options=(_CHECKS,),
             statistics=("observations-inserted",),
+        ),
+        PassInfo(
+            "scf-to-cfg",
+            "function",
+            "turn structured control flow into branches between blocks",
+            _scf_to_cfg,
+            statistics=("operations-lowered",),
+        ),
+        PassInfo(
+            "select-templates",
+            "module",
+            "bind applications of template families to providers",
+            _select_templates,
+            options=(Option("mode", words=("early", "final")),),
+            statistics=("applications-bound",),
         ),
         PassInfo(
             "source-to-low",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from loom.ir.core import Op, Value
@@ -59,18 +59,26 @@ def _failure(call: Op, callee: Any, phase: str, code: str, text: str) -> LoomErr
     )
 
 
-def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-callables") -> bool:
-    """Inline the function calls of a body that can be: single-block functions not marked ``noinline``.
+def inline_calls(
+    root: Op,
+    symbols: Mapping[str, Op],
+    phase: str = "inline-callables",
+    *,
+    kinds: Collection[str] = ("func.call",),
+) -> bool:
+    """Inline the calls of a body that can be: of single-block functions not marked ``noinline``.
+
+    ``kinds`` are the names of the calls to look at: of functions, and of providers that applications are bound to.
 
     Returns whether anything changed. A required inlining that is impossible raises LOWERING/044.
     """
     changed = False
     depth: dict[Op, tuple[str, ...]] = {}
-    pending = deque(op for op in root.walk() if op.name == "func.call")
+    pending = deque(op for op in root.walk() if op.name in kinds)
     while pending:
         call = pending.popleft()
         callee: Any = symbols.get(str(call.attribute("callee")))
-        if callee is None or "declaration" in callee.spec.traits:
+        if callee is None or "declaration" in callee.spec.traits or callee.name == "template.ukernel":
             continue
         wanted = policy(call, callee, phase)
         if wanted == "noinline":
@@ -87,7 +95,7 @@ def inline_calls(root: Op, symbols: Mapping[str, Op], phase: str = "inline-calla
             continue
         for op in inline_call(call, callee):
             for inner in op.walk():
-                if inner.name == "func.call":
+                if inner.name in kinds:
                     depth[inner] = (*chain, callee.callee)
                     pending.append(inner)
         changed = True
