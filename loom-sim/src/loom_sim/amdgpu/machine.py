@@ -214,8 +214,8 @@ class Machine:
         place = self._lds_place(g, address, offset, nbytes, mask)
         moment = self._moment(g)
         if moment is not None and self._watch is not None:
-            self._loaded(undefined_words(self._watch.lds, place, nbytes, mask))
-            moment.load(self._lds, place, nbytes, mask)
+            complete = moment.load(self._lds, place, nbytes, mask)
+            self._loaded(None if complete else undefined_words(self._watch.lds, place, nbytes, mask))
         return memory.read(self._lds, place, nbytes)
 
     def lds_store(
@@ -247,9 +247,9 @@ class Machine:
         memory.check_alignment(place, nbytes, lanes)
         moment = self._moment(g, "atomic")
         if moment is not None and self._watch is not None:
-            missing = undefined_words(self._watch.lds, place, nbytes, lanes)
-            if missing is not None:
-                raise AccessError("uninitialized", "an atomic on LDS that nothing wrote", missing[0] != 0, place)
+            missing = undefined_words(self._watch.lds, place, nbytes, lanes)[0] != 0
+            if missing.any():
+                raise AccessError("uninitialized", "an atomic on LDS that nothing wrote", missing, place)
             moment.atomic(self._lds, place, nbytes, lanes)
         for target, old in zip(result, operation(self._lds, place[lanes], lanes), strict=True):
             target[lanes] = old

@@ -79,8 +79,8 @@ class Space(Protocol):
 class Watched(Protocol):
     """Somebody who keeps book of accesses, piece by piece (see `races`)."""
 
-    def load(self, space: Space, place: Array, nbytes: int, mask: Array | None) -> None:
-        """Before lanes read."""
+    def load(self, space: Space, place: Array, nbytes: int, mask: Array | None) -> bool:
+        """Before lanes read; whether all of it has been written."""
 
     def store(self, space: Space, place: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
         """Before lanes store."""
@@ -113,11 +113,17 @@ def contiguous(index: Array) -> int:
     return first if bool((index.reshape(-1) == ramp + np.uint32(first)).all()) else -1
 
 
-def _take(data: Array, index: Array) -> Array:
-    start = contiguous(index)
+def _positions(offset: Array) -> Array:
+    """Word numbers of byte offsets in the type that indexing takes without converting; they are below 2^30."""
+    result: Array = (offset >> np.uint32(2)).view(np.int32).astype(np.intp)
+    return result
+
+
+def _take_words(words: Array, offset: Array) -> Array:
+    start = contiguous(offset >> np.uint32(2))
     if start >= 0:
-        return data[start : start + index.size].reshape(index.shape).copy()
-    result: Array = data[index]
+        return words[start : start + offset.size].reshape(offset.shape).copy()
+    result: Array = words.take(_positions(offset), mode="clip")  # in range already: the check would cost as much
     return result
 
 
@@ -135,10 +141,10 @@ def read(space: Space, offset: Array, nbytes: int) -> list[Array]:
         return [low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(8)]
     count = nbytes // 4
     if not (offset & np.uint32(3)).any():
-        index = offset >> np.uint32(2)
         if count == 1:
-            return [_take(space.words, index)]
-        return [space.words[index + np.uint32(k)] for k in range(count)]
+            return [_take_words(space.words, offset)]
+        index = _positions(offset)
+        return [space.words.take(index + k, mode="clip") for k in range(count)]
     result = []
     for k in range(count):
         word = space.bytes[offset + np.uint32(4 * k)].astype(np.uint32)
@@ -179,16 +185,14 @@ def write(space: Space, offset: Array, mask: Array | None, nbytes: int, data: li
             space.bytes[offset + np.uint32(1)] = word >> np.uint32(8)
         return
     if not (offset & np.uint32(3)).any():
-        index = offset >> np.uint32(2)
-        if len(data) == 1:
-            start = contiguous(index) if index.ndim == 2 else -1
+        if len(data) == 1 and offset.ndim == 2:
+            start = contiguous(offset >> np.uint32(2))
             if start >= 0:
-                space.words[start : start + index.size] = values(data[0]).reshape(-1)
-            else:
-                space.words[index] = values(data[0])
-            return
+                space.words[start : start + offset.size] = values(data[0]).reshape(-1)
+                return
+        index = _positions(offset)
         for k, word in enumerate(data):
-            space.words[index + np.uint32(k)] = values(word)
+            space.words[index + k if k else index] = values(word)
         return
     for k, word in enumerate(data):
         word = values(word)

@@ -13,9 +13,10 @@ bits   what
 ====== ======================================================================
 
 so that newer stamps are larger. Two accesses race if different waves make them, at least one writes, not both are
-atomic, and nothing orders them. What orders them is a barrier of their workgroup, and any atomic (or coherent load) of
-the later wave: it may be the flag or counter that other waves set after their own accesses, and which one cannot be
-told from machine code. So no ordered program is reported, and some that are not ordered are not.
+atomic, and nothing orders them. What orders them is a barrier of their workgroup, and any coherent load or atomic that
+gives a value back in the later wave: it may read the flag or counter that other waves set after their own accesses, and
+which one cannot be told from machine code. So some races are missed. Polling with plain loads, which compilers make of
+atomic loads of LDS, is reported.
 
 Words are refined to bytes in memory that is accessed by less than a word or at addresses between words.
 """
@@ -34,8 +35,12 @@ from loom_sim.amdgpu.state import Array, Group
 _MANY, _ATOMIC = np.int64(1), np.int64(2)
 _LANE_SHIFT, _WAVE_SHIFT, _TIME_SHIFT = np.int64(2), np.int64(8), np.int64(30)
 _WAVES = np.int64((1 << 22) - 1)
+_WAVE_BITS = _WAVES << _WAVE_SHIFT
 MAX_WAVES = 1 << 22
 """Launches with more waves than stamps have numbers for are not watched."""
+
+
+Index = Array | slice
 
 
 class Shadow:
@@ -56,13 +61,20 @@ class Shadow:
             self.written = np.repeat(self.written, 4)
             self.read = np.repeat(self.read, 4)
 
-    def units(self, place: Array, nbytes: int) -> Iterator[Array]:
-        """Stamp numbers of an access at flat byte offsets, one array per word (or byte)."""
+    def units(self, place: Array, nbytes: int) -> Iterator[Index]:
+        """Stamp numbers of an access at flat byte offsets, one index per word (or byte): a slice if one will do."""
         if self.shift and (nbytes < 4 or (place & np.uint32(3)).any()):
             self.refine()
-        first = place >> np.uint32(self.shift)
+        width = 1 << self.shift
+        if nbytes == width:
+            start, count = int(place[0]), place.size
+            step = np.uint32(width)
+            if int(place[-1]) - start == (count - 1) * width and bool((place[1:] - place[:-1] == step).all()):
+                yield slice(start >> self.shift, (start >> self.shift) + count)
+                return
+        first = (place >> np.uint32(self.shift)).astype(np.intp)  # what indexing takes without converting
         for k in range(nbytes >> self.shift):
-            yield first + np.uint32(k) if k else first
+            yield first + k if k else first
 
 
 class Ordering:
@@ -103,12 +115,11 @@ class Watch:
         """Workgroups have passed a barrier."""
         self._barrier[slots] = len(self.ordering.sites) - 1
 
-    def acquire(self, group: Group) -> None:
-        """Waves have done something that may order them after anything before."""
-        self._acquired[group.waves] = len(self.ordering.sites) - 1
-
     def begin(self, group: Group, site: Instruction | None, kind: str = "") -> Moment:
-        """A memory instruction of a group starts. `kind` is empty, `atomic`, `coherent` or `scalar`."""
+        """A memory instruction of a group starts. `kind` is empty, `atomic`, `coherent` or `scalar`.
+
+        An atomic that gives nothing back tells its wave nothing about others.
+        """
         now = self.ordering.tick(site) << int(_TIME_SHIFT) | (int(_ATOMIC) if kind == "atomic" else 0)
         whole = len(group.waves) == len(self._slot) and bool((group.waves[1:] > group.waves[:-1]).all())
         base = self._base if whole else self._base[group.waves]
@@ -117,8 +128,8 @@ class Watch:
         acquired = self._acquired if whole else self._acquired[group.waves]
         passed = self._barrier[self._slot if whole else self._slot[group.waves]]
         floors = _floor(acquired), _floor(np.maximum(acquired, passed))
-        if kind in ("atomic", "coherent"):
-            self.acquire(group)
+        if kind == "coherent" or (kind == "atomic" and site is not None and site.results):
+            self._acquired[group.waves] = len(self.ordering.sites) - 1
         return Moment(self, base + np.int64(now), floors, kind == "coherent")
 
     def horizon(self, prior: Array, mine: Array) -> Array:
@@ -135,6 +146,11 @@ class Watch:
 def _floor(times: Array) -> int:
     """The largest stamp that is ordered before every lane of waves with these horizons."""
     return ((int(times.min()) + 1) << int(_TIME_SHIFT)) - 1
+
+
+def _other_wave(stamps: Array, mine: Array) -> Array:
+    result: Array = (stamps ^ mine) & _WAVE_BITS != 0
+    return result
 
 
 class Moment:
@@ -154,20 +170,22 @@ class Moment:
             return self._watch.ordering.shadow(space), self._floors[0]
         return self._watch.lds, self._floors[1]  # only the workgroup gets here, so its barriers order everything
 
-    def load(self, space: Space, place: Array, nbytes: int, mask: Array | None) -> None:
-        """Check and record reads.
+    def load(self, space: Space, place: Array, nbytes: int, mask: Array | None) -> bool:
+        """Check and record reads. Whether somebody wrote all that is read (it matters for LDS only).
 
         Raises:
             Race: another wave's write is not ordered before one of them.
         """
+        complete = True
         if self._coherent:
-            return
+            return True
         flat, mine = self._active(place, mask)
         if not flat.size:
-            return
+            return True
         shadow, floor = self._shadow(space)
         for index in shadow.units(flat, nbytes):
             written = shadow.written[index]
+            complete = complete and bool(written.all())
             if int(written.max()) > floor:
                 self._require(self._unordered(written, mine), written, mine, index, shadow, ("reads", "wrote"))
             seen = shadow.read[index]
@@ -175,6 +193,11 @@ class Moment:
                 shadow.read[index] = mine | self._unordered_reads(seen, mine)
             else:
                 shadow.read[index] = mine
+            if not isinstance(index, slice):
+                together = _other_wave(shadow.read[index], mine)  # read by several waves in this very instruction
+                if together.any():
+                    shadow.read[index[together]] |= _MANY
+        return complete
 
     def store(self, space: Space, place: Array, nbytes: int, mask: Array | None, data: list[Array]) -> None:
         """Check accesses of others against a store that comes next. Storing what is there already harms nobody.
@@ -209,8 +232,10 @@ class Moment:
         shadow, _ = self._shadow(space)
         for index in shadow.units(flat, nbytes):
             shadow.written[index] = mine
+            if isinstance(index, slice):
+                continue  # as many places as lanes
             last = shadow.written[index]
-            bad = (last ^ mine) >> _WAVE_SHIFT & _WAVES != 0
+            bad = _other_wave(last, mine)
             if bad.any():
                 bad &= ~self._same(space, flat, nbytes, mask, data)
                 self._require(bad, last, mine, index, shadow, ("overwrites", "wrote"))
@@ -250,8 +275,7 @@ class Moment:
 
     def _unordered(self, prior: Array, mine: Array) -> Array:
         """Accesses of other waves that nothing orders before."""
-        other = (prior ^ mine) >> _WAVE_SHIFT & _WAVES != 0
-        result: Array = other & (prior != 0) & self._recent(prior, mine)
+        result: Array = _other_wave(prior, mine) & (prior != 0) & self._recent(prior, mine)
         return result
 
     def _unordered_reads(self, prior: Array, mine: Array) -> Array:
@@ -272,7 +296,7 @@ class Moment:
         return result
 
     def _require(
-        self, bad: Array, prior: Array, mine: Array, index: Array, shadow: Shadow, verbs: tuple[str, str]
+        self, bad: Array, prior: Array, mine: Array, index: Index, shadow: Shadow, verbs: tuple[str, str]
     ) -> None:
         if not bad.any():
             return
@@ -292,7 +316,7 @@ class Moment:
             f"{verbs[0]} what {who} {verbs[1]} with {what}, and neither a barrier nor an atomic orders the two",
             own_wave - watch.first_wave,
             own >> int(_LANE_SHIFT) & 63,
-            int(index[k]) << shadow.shift,
+            (index.start + k if isinstance(index, slice) else int(index[k])) << shadow.shift,
         )
 
 
@@ -309,18 +333,15 @@ class Race(AccessError):
         self.lane = lane
 
 
-def undefined_words(shadow: Shadow, place: Array, nbytes: int, mask: Array | None) -> list[Array] | None:
-    """Bits that nothing wrote, as uint32 of the offsets' shape, one per loaded word; None if all were written."""
-    units = list(shadow.units(place, nbytes))
-    missing = [shadow.written[index] == 0 for index in units]
-    if not any((m if mask is None else m & mask).any() for m in missing):
-        return None
-    per_word = 1 if shadow.shift else 4
-    full = np.uint32(0xFFFFFFFF if shadow.shift else 0xFF)
-    words = []
-    for k in range(max(1, nbytes // 4)):
-        word = np.zeros(place.shape, np.uint32)
-        for byte, m in enumerate(missing[k * per_word : (k + 1) * per_word]):
-            word |= np.where(m, full << np.uint32(8 * byte), np.uint32(0))
-        words.append(word if mask is None else np.where(mask, word, np.uint32(0)))
-    return words
+def undefined_words(shadow: Shadow, place: Array, nbytes: int, mask: Array | None) -> list[Array]:
+    """Bits that nothing wrote, as uint32 of the offsets' shape, one per loaded word."""
+    count = max(1, nbytes // 4)
+    words = np.zeros((count, place.size), np.uint32)
+    for k, index in enumerate(shadow.units(place.reshape(-1), nbytes)):
+        missing = shadow.written[index] == 0
+        if shadow.shift:
+            words[k][missing] = 0xFFFFFFFF
+        else:
+            words[k // 4][missing] |= np.uint32(0xFF << 8 * (k % 4))
+    shaped = [word.reshape(place.shape) for word in words]
+    return shaped if mask is None else [np.where(mask, word, np.uint32(0)) for word in shaped]
