@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from loom.ir.core import Op
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu import abi
 from loom_target_amdgpu.select import divide
+from loom_target_amdgpu.select.control import conditional
 from loom_target_amdgpu.select.linear import Coordinate
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import Number, Word, constant
+from loom_target_amdgpu.select.values import Done, Number, Word, constant
 
 # Op -> coordinates it reads, and whether it reads the dispatch packet: always, or only for dynamic sizes.
 COORDINATES_OF: Final[dict[str, tuple[str, ...]]] = {
     "kernel.workgroup.id": ("workgroup",),
+    "kernel.cluster.id": ("workgroup",),
     "kernel.workitem.id": ("workitem",),
     "kernel.workitem.dispatch.id": ("workgroup", "workitem"),
     **dict.fromkeys(
@@ -30,6 +33,7 @@ COORDINATES_OF: Final[dict[str, tuple[str, ...]]] = {
 }
 PACKET_OPS: Final = {
     "kernel.workgroup.count": "always",
+    "kernel.cluster.count": "always",
     "kernel.workgroup.size": "dynamic",
     "kernel.workitem.dispatch.id": "dynamic",
     "kernel.subgroup.id": "dynamic",
@@ -205,13 +209,66 @@ def _barrier(s: Selector, op: Any) -> None:
         raise s.unsupported(op, f"a barrier of scope {scope} is not supported on {s.processor.name}")
     if ordering in RELEASING:
         release(s, space, scope)
+    rendezvous(s)
+    if ordering in ACQUIRING:
+        acquire(s, space, scope)
+
+
+def rendezvous(s: Selector) -> None:
+    """All waves of the workgroup meet."""
     if s.emit.has("s_barrier"):
         s.emit.packet("s_barrier")
     else:
         s.emit.packet("s_barrier_signal_all")
         s.emit.packet("s_barrier_wait_all")
-    if ordering in ACQUIRING:
-        acquire(s, space, scope)
+
+
+def _arrive(s: Selector, op: Any) -> None:
+    """The first half of a barrier, where the processor has halves; nothing where the second does it all.
+
+    Between the halves a work-item touches nothing but its own memory, so that meeting later publishes the same.
+    """
+    if s.emit.has("s_barrier_signal_all"):
+        s.emit.packet("s_barrier_signal_all")
+    s.set(op.result, Done())
+
+
+def _wait(s: Selector, op: Any) -> None:
+    s.emit.packet("s_barrier_wait_all" if s.emit.has("s_barrier_wait_all") else "s_barrier")
+
+
+def _assert(s: Selector, op: Any) -> None:
+    """A false condition in any lane traps, which ends the launch with an error."""
+    condition = s.arith.negate(s.condition(op.condition))
+
+    def arm() -> list[Any]:
+        s.emit.packet("s_trap", trapid=2)
+        return []
+
+    conditional(s, op, condition, [arm], [])
+
+
+# -- clusters --------------------------------------------------------------------------------------------------------
+
+
+def _cluster(constant_or_coordinate: Rule) -> Rule:
+    """A query where every cluster is one workgroup; launches of larger clusters are refused."""
+
+    def select(s: Selector, op: Op) -> None:
+        for inner in s.kernel.regions[0].ops():
+            config: Any = inner
+            if inner.name == "kernel.launch.config" and config.cluster:
+                raise s.unsupported(op, f"clusters of workgroups are not supported on {s.processor.name}")
+        constant_or_coordinate(s, op)
+
+    return select
+
+
+def _number(value: int) -> Rule:
+    def select(s: Selector, op: Any) -> None:
+        s.set(op.result, constant(value))
+
+    return select
 
 
 def _buffer_fence(s: Selector, op: Any) -> None:
@@ -235,5 +292,13 @@ RULES: Final[dict[str, Rule]] = {
     "target.subgroup.size": _subgroup_size,
     "kernel.subgroup.lane.id": _lane,
     "kernel.barrier": _barrier,
+    "kernel.barrier.arrive": _arrive,
+    "kernel.barrier.wait": _wait,
+    "kernel.assert": _assert,
+    "kernel.cluster.id": _cluster(_coordinate("workgroup")),
+    "kernel.cluster.count": _cluster(_count),
+    "kernel.cluster.size": _cluster(_number(1)),
+    "kernel.cluster.workgroup.id": _cluster(_number(0)),
+    "kernel.cluster.workgroup.flat_id": _cluster(_number(0)),
     "buffer.fence": _buffer_fence,
 }

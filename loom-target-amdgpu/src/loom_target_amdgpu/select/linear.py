@@ -171,6 +171,7 @@ _RULES: Final[dict[str, Callable[[Decomposer, Op], Linear | None]]] = {
     "index.cast": _cast,
     "index.scale": _mul,
     "kernel.workgroup.id": _workgroup,
+    "kernel.cluster.id": _workgroup,
     "kernel.workitem.id": _workitem,
     "kernel.workitem.dispatch.id": _dispatch,
 }

@@ -16,6 +16,7 @@ from loom_target_amdgpu.select.values import (
     S1,
     S2,
     V1,
+    Done,
     Layout,
     Linear,
     Mask,
@@ -92,6 +93,8 @@ def shape_for(
         return Shape(
             "vector", parts=tuple(_element_shape(candidates, i, divergent) for i in range(len(first.elements)))
         )
+    if isinstance(first, Done):
+        return Shape("fixed", value=first)
     if isinstance(first, Root | View) and fixed_candidates and all(_same_memory(first, c) for c in candidates):
         return Shape("fixed", value=first)
     if isinstance(first, Layout) and fixed_candidates:

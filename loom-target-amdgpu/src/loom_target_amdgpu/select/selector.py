@@ -61,6 +61,7 @@ _MODULES: Final = (
     "vector_reduce",
     "vector_bits",
     "vector_enabled",
+    "transfers",
     "fragments",
     "matrix",
     "collectives",
@@ -200,7 +201,7 @@ class Selector:
                 for kind in COORDINATES_OF.get(inner.name, ()):
                     if kind in ("workgroup", "workitem"):
                         axis = str(inner.attribute("axis"))
-                        own = inner.result.name if inner.name.endswith(f"{kind}.id") else None
+                        own = inner.result.name if inner.name == f"kernel.{kind}.id" else None
                         key = f"{kind}.{axis}"
                         names[key] = names.get(key) or own
                     else:

@@ -162,7 +162,12 @@ class Layout:
     strides: tuple[int | Stride, ...] | None
 
 
-Selected = Number | bool | ScalarTest | Mask | Root | View | Vector | Packed | Layout
+@attrs.frozen
+class Done:
+    """A transfer, group of transfers or barrier phase: what it stands for has been selected where it began."""
+
+
+Selected = Number | bool | ScalarTest | Mask | Root | View | Vector | Packed | Layout | Done
 
 
 def constant(value: int, words: int = 1, signed: bool = False) -> Number:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Final
 
 from loom.ir.attributes import Encoding
-from loom.ir.core import Value
 from loom.ir.types import F32, F64, I1, ScalarType, Type
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.conversions import from_f8
@@ -50,12 +50,12 @@ def _insert_wide(s: Selector, base: Number, field: Number, offset: int, width: i
     return Number(tuple(words))
 
 
-def _words_of_stream(s: Selector, value: Value, width: int) -> list[Word]:
-    """The low ``width`` bits of every lane as one bit string, in words; the last one may be partly filled."""
+def words_of_elements(s: Selector, values: Sequence[Element], width: int) -> list[Word]:
+    """The low ``width`` bits of every element as one bit string, in words; the last one may be partly filled."""
     arith = s.arith
     words: list[Word] = []
     position = 0
-    for element in elements(s, value):
+    for element in values:
         parts: tuple[Word, ...] = element.words if isinstance(element, Number) else (s.condition_word(element),)
         for first in range(0, width, 32):
             taken = min(32, width - first)
@@ -70,7 +70,7 @@ def _words_of_stream(s: Selector, value: Value, width: int) -> list[Word]:
     return words
 
 
-def _fields_of_stream(s: Selector, words: list[Word], width: int, count: int, signed: bool, bits: int) -> list[Element]:
+def fields_of_words(s: Selector, words: list[Word], width: int, count: int, signed: bool, bits: int) -> list[Element]:
     """Fields of a bit string as integers of ``bits`` bits."""
     arith = s.arith
     found: list[Element] = []
@@ -94,16 +94,16 @@ def _fields_of_stream(s: Selector, words: list[Word], width: int, count: int, si
 
 
 def _pack(s: Selector, op: Any) -> None:
-    words = _words_of_stream(s, op.source, op.width)
+    words = words_of_elements(s, elements(s, op.source), op.width)
     bits = element_type(op.result).width
-    s.set(op.result, Vector(tuple(_fields_of_stream(s, words, bits, math.prod(shape(op.result)), False, bits))))
+    s.set(op.result, Vector(tuple(fields_of_words(s, words, bits, math.prod(shape(op.result)), False, bits))))
 
 
 def _unpack(s: Selector, op: Any) -> None:
-    words = _words_of_stream(s, op.source, element_type(op.source).width)
+    words = words_of_elements(s, elements(s, op.source), element_type(op.source).width)
     bits = element_type(op.result).width
     signed = op.name.endswith("unpacks")
-    s.set(op.result, Vector(tuple(_fields_of_stream(s, words, op.width, math.prod(shape(op.result)), signed, bits))))
+    s.set(op.result, Vector(tuple(fields_of_words(s, words, op.width, math.prod(shape(op.result)), signed, bits))))
 
 
 def _bitcast(s: Selector, op: Any) -> None:
@@ -112,9 +112,9 @@ def _bitcast(s: Selector, op: Any) -> None:
     if source.width == target.width:
         s.set(op.result, s.get(op.input))
         return
-    words = _words_of_stream(s, op.input, source.width)
+    words = words_of_elements(s, elements(s, op.input), source.width)
     count = math.prod(shape(op.result))
-    s.set(op.result, Vector(tuple(_fields_of_stream(s, words, target.width, count, False, target.width))))
+    s.set(op.result, Vector(tuple(fields_of_words(s, words, target.width, count, False, target.width))))
 
 
 # -- tables and transforms -------------------------------------------------------------------------------------------

@@ -131,11 +131,12 @@ def view_of(s: Selector, value: Value) -> View:
 def _load(s: Selector, op: Any) -> None:
     view = view_of(s, op.source)
     s.set(
-        op.result, Vector(tuple(_load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result))))
+        op.result, Vector(tuple(load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result))))
     )
 
 
-def _load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_: ScalarType) -> list[Element]:
+def load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_: ScalarType) -> list[Element]:
+    """The elements at byte positions of a view."""
     size = view.type.element.byte_size
     found: list[Element | None] = [None] * len(forms)
     for run in runs(forms, size):
@@ -159,12 +160,18 @@ def words_of(s: Selector, element: Element, type_: ScalarType) -> tuple[Word, ..
 
 def _store(s: Selector, op: Any) -> None:
     view = view_of(s, op.target)
-    type_ = element_type(op.value)
+    store_lanes(s, op, view, _positions(s, op, view, op.value), elements(s, op.value), element_type(op.value))
+
+
+def store_lanes(
+    s: Selector, op: Any, view: View, forms: Sequence[Linear], lanes: Sequence[Element], type_: ScalarType
+) -> None:
+    """Write elements to byte positions of a view."""
     size = view.type.element.byte_size
-    values = [words_of(s, e, type_) for e in elements(s, op.value)]
-    for run in runs(_positions(s, op, view, op.value), size):
-        for form, lanes in pieces(s, view.root, run, size):
-            store_words(s, op, view.root, form, pack(s, [values[lane] for lane in lanes], size), 8 * size * len(lanes))
+    values = [words_of(s, e, type_) for e in lanes]
+    for run in runs(forms, size):
+        for form, part in pieces(s, view.root, run, size):
+            store_words(s, op, view.root, form, pack(s, [values[lane] for lane in part], size), 8 * size * len(part))
 
 
 # -- masked and indexed forms ----------------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ def _load_mask(s: Selector, op: Any) -> None:
     forms = _positions(s, op, view, op.result)
     masks = elements(s, op.mask)
     if all(mask is True for mask in masks):
-        s.set(op.result, Vector(tuple(_load_lanes(s, op, view, forms, type_))))
+        s.set(op.result, Vector(tuple(load_lanes(s, op, view, forms, type_))))
         return
     found = []
     for form, mask, old in zip(forms, masks, elements(s, op.passthrough), strict=True):

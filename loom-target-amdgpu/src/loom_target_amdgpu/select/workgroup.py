@@ -20,7 +20,7 @@ from loom_target_amdgpu.select.collectives import (
     set_mask,
 )
 from loom_target_amdgpu.select.compare import compare_words
-from loom_target_amdgpu.select.kernel import flat_id, lane_id, subgroup_count
+from loom_target_amdgpu.select.kernel import flat_id, lane_id, rendezvous, subgroup_count
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Word
 
@@ -36,14 +36,6 @@ def _waves(s: Selector, op: Op) -> int:
     if total > s.generation.max_workgroup:
         raise s.unsupported(op, f"a workgroup of {total} work-items is larger than {s.processor.name} allows")
     return -(-total // s.wave)
-
-
-def _barrier(s: Selector) -> None:
-    if s.emit.has("s_barrier"):
-        s.emit.packet("s_barrier")
-    else:
-        s.emit.packet("s_barrier_signal_all")
-        s.emit.packet("s_barrier_wait_all")
 
 
 def _storage(s: Selector, size: int) -> int:
@@ -69,7 +61,7 @@ def _exchange_totals(s: Selector, op: Op, totals: Words, neutral: Words, waves: 
     number = _wave_number(s)
     address = emit.register(s.arith.binary("mul", number, size), False)
     emit.packet(f"ds_write_{suffix}", address, emit.tuple_of(totals, False), offset=offset)
-    _barrier(s)
+    rendezvous(s)
     lane = lane_id(s)
     count = waves if None not in s.facts.static_workgroup_size else subgroup_count(s)
     inside = compare_words(s, "ult", (lane,), (count,))
@@ -78,7 +70,7 @@ def _exchange_totals(s: Selector, op: Op, totals: Words, neutral: Words, waves: 
         0
     ]
     # The storage may be written again, by the next round of a loop, only when all waves have read it.
-    _barrier(s)
+    rendezvous(s)
     if isinstance(inside, bool):
         return emit.words(read)
     return tuple(s.arith.select(inside, w, n) for w, n in zip(emit.words(read), neutral, strict=True))
