@@ -12,11 +12,11 @@ from typing import Any
 from loom.dialects.command import ops as command
 from loom.dialects.kernel import ops as kernel
 from loom.evaluate.launch import evaluate_integers
-from loom.evaluate.predicates import failing_scalar_predicate
 from loom.facts.analysis import FunctionFacts
 from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, Related
+from loom.ir.predicates import failing_scalar_predicate
 from loom.specialize.pipeline import bind_configuration
 from loom.transforms.canonicalize import canonicalize
 from loom.transforms.fold import constant_of, make_constant

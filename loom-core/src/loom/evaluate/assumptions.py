@@ -11,10 +11,10 @@ from loom.evaluate.arithmetic import value_text
 from loom.evaluate.faults import FaultCode
 from loom.evaluate.numeric import floats
 from loom.evaluate.numeric.formats import Array, Kind, unsigned
-from loom.evaluate.predicates import MEANINGS, UNSIGNED, predicate_text
 from loom.evaluate.values import Poisoned, RuntimeValue, format_of
 from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Op, Value
+from loom.ir.predicates import MEANINGS, UNSIGNED, predicate_text
 
 if TYPE_CHECKING:
     from loom.evaluate.frame import Frame

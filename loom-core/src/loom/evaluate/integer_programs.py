@@ -108,7 +108,7 @@ def _constant(run: Interpreter, op: Op, env: Env) -> Sequence[Any]:
 
 
 def _assume(run: Interpreter, op: Op, env: Env) -> Sequence[Any]:
-    from loom.evaluate.predicates import failing_scalar_predicate
+    from loom.ir.predicates import failing_scalar_predicate
 
     inputs, mentioned = op.group(0), op.group(1)
     predicates: Any = op.attribute("predicates")

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from loom.evaluate.predicates import failing_scalar_predicate
 from loom.ir.attributes import Encoding, Ref
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import Diagnostic, LoomError, Related, did_you_mean
+from loom.ir.predicates import failing_scalar_predicate
 from loom.ir.types import FLOATS, EncodingType, Type
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.recursion import deep_recursion
+from loom.specialize.contradictions import check_assumptions
 from loom.specialize.select import Selection, bind, require_provider_holds, select
 from loom.specialize.targets import accepts_record, check_authored_target, is_foreign
 from loom.transforms.canonicalize import canonicalize
@@ -79,6 +80,7 @@ def _specialize_function(
     nest_exits(function)
     for _ in range(MAX_DEPTH):
         inline_calls(function, symbols)
+        check_assumptions(function, facts)
         canonicalize(function, symbols, facts)
         if not _bind_templates(function, symbols, target, log):
             break
@@ -96,6 +98,7 @@ def _specialize_function(
     details = apply_loop_policies(function, facts, symbols)
     if details:
         canonicalize(function, symbols, facts)
+    check_assumptions(function, facts)
     return details
 
 

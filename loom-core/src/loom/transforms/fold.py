@@ -125,11 +125,17 @@ def _neutral(
     return rule
 
 
-def _assume(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
-    """An assumption whose operand is already a constant says nothing new."""
-    if all(constant_of(v) is not None for v in op.group(0)):
-        return list(op.group(0))
-    return None
+def _assume(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    """An assumption whose operand is already a constant says nothing new, unless it is false."""
+    if any(constant_of(v) is None for v in op.inputs):
+        return None
+    refuted = any(decide_predicate(p, lambda i: _about(op.mentioned[i], op, facts)) is False for p in op.predicates)
+    return None if refuted else list(op.inputs)
+
+
+def _about(value: Value, op: Op, facts: FunctionFacts) -> IntegerFacts | None:
+    """Facts of a number that a predicate speaks of; none for a float."""
+    return facts.integer(value, op) if value.type in INTEGERS or value.type in ADDRESSES else None
 
 
 def _lookup(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
@@ -150,12 +156,7 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
 
 def _assertion(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """An assertion that facts prove is the values it checks."""
-
-    def about(position: int) -> IntegerFacts | None:
-        value = op.mentioned[position]
-        return facts.integer(value, op) if value.type in INTEGERS or value.type in ADDRESSES else None
-
-    proven = all(decide_predicate(predicate, about) is True for predicate in op.predicates)
+    proven = all(decide_predicate(p, lambda i: _about(op.mentioned[i], op, facts)) is True for p in op.predicates)
     return list(op.inputs[: len(op.results)]) if proven else None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from loom.dialects.scalar.verify import check_literal, wrong_kind
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, Related
+from loom.ir.predicates import failing_scalar_predicate
 from loom.ir.types import BUFFER, ERROR, OFFSET, ScalarType, ShapedType, Type
 
 RODATA = ("global.rodata.def", "global.rodata.decl")
@@ -25,8 +26,6 @@ def declaration(op: Any) -> list[Diagnostic] | None:
 
 
 def _initial_predicates(op: Any) -> list[Diagnostic]:
-    from loom.evaluate.predicates import failing_scalar_predicate
-
     named = op.body.entry.args
     false = failing_scalar_predicate(op.predicates, [op.value] * len(named), named)
     return [] if false is None else [_contract(op, "value", op.value, f"a value with {false}")]
