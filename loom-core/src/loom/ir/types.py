@@ -325,12 +325,23 @@ class FunctionType(Type):
     def __init__(self, inputs: tuple[Type, ...], outputs: tuple[Type, ...]) -> None:
         self.inputs = inputs
         self.outputs = outputs
-        self.text = self.spell(lambda value: "%" + (value.name or "?"))
+        self.text = "" if next(self.values(), None) is not None else self._spell(lambda part: part.text)
+
+    def values(self) -> Iterator[Value]:
+        for part in (*self.inputs, *self.outputs):
+            yield from part.values()
+
+    def substitute(self, mapping: Mapping[Value, Value]) -> Type:
+        return FunctionType(
+            tuple(part.substitute(mapping) for part in self.inputs),
+            tuple(part.substitute(mapping) for part in self.outputs),
+        )
 
     def spell(self, namer: Namer) -> str:
-        ins = ", ".join(t.spell(namer) for t in self.inputs)
-        outs = ", ".join(t.spell(namer) for t in self.outputs)
-        return f"({ins}) -> ({outs})"
+        return self.text or self._spell(lambda part: part.spell(namer))
+
+    def _spell(self, spelled: Callable[[Type], str]) -> str:
+        return f"({', '.join(map(spelled, self.inputs))}) -> ({', '.join(map(spelled, self.outputs))})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionType) and (self.inputs, self.outputs) == (other.inputs, other.outputs)

@@ -12,8 +12,6 @@ from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
 from loom.dialects.kernel.verify import check_dispatch, check_launch
-from loom.dialects.pipeline.verify import check_compose
-from loom.dialects.pipeline.verify_flow import check_stage
 from loom.dialects.template.verify import check_execution_choices
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related, did_you_mean
@@ -92,6 +90,18 @@ def _config(op: Any, target: Any) -> list[Diagnostic]:
     ]
 
 
+def _compose(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.pipeline.verify import check_compose
+
+    return check_compose(op, target)
+
+
+def _stage(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.pipeline.verify_flow import check_stage
+
+    return check_stage(op, target)
+
+
 FUNCTIONS: Final = ("func.def", "func.decl")
 FAMILIES: Final = ("template.decl",)
 PROVIDERS: Final = ("template.def", "template.ukernel")
@@ -111,8 +121,8 @@ USES: Final[dict[str, SymbolUse]] = {
     "kernel.launch": SymbolUse("callee", (*PIPELINES, *KERNELS), "a kernel", check_launch),
     "kernel.dispatch": SymbolUse("callee", ENTRIES, "an executable entry", check_dispatch),
     "command.program.launch": SymbolUse("callee", PROGRAMS, "a command program", check_program_launch),
-    "pipeline.compose": SymbolUse("callee", PIPELINES, "a pipeline", check_compose),
-    "pipeline.stage": SymbolUse("callee", FUNCTIONS, "a function", check_stage),
+    "pipeline.compose": SymbolUse("callee", PIPELINES, "a pipeline", _compose),
+    "pipeline.stage": SymbolUse("callee", FUNCTIONS, "a function", _stage),
     "pipeline.reduce": SymbolUse("callee", FUNCTIONS, "a function"),
     "check.benchmark": SymbolUse("case", ("check.case", "check.scenario"), "a check case or scenario"),
     "check.invoke": SymbolUse("callee", FUNCTIONS, "a function", check_invoke),
