@@ -93,6 +93,49 @@ def test_scenarios_pass(machine: Any, root: Path, tmp_path: Path) -> None:
     assert all(t.issue is None for t in report.trials)
 
 
+STORAGE = """\
+func.def @same(%x: buffer) -> (%x as buffer) {
+  func.return %x : buffer
+}
+
+func.def @increment(%x: buffer) {
+  %origin = index.constant 0 : offset
+  %one = scalar.constant 1 : i32
+  %v = buffer.view %x[%origin] : buffer -> view<4xi32>
+  %old = view.load %v[2] : view<4xi32> -> i32
+  %new = scalar.addi %old, %one : i32
+  view.store %new, %v[2] : i32, view<4xi32>
+  func.return
+}
+
+check.scenario @storage {
+  check.trial[2](%t: index, %entropy: check.entropy) {
+    %x = check.generate.iota offset(0) step(1) : tensor<4xi32>
+    check.compare<@increment>(%x) : (tensor<4xi32>) -> () {
+      check.expect.equal actual(%x) expected(%x) : tensor<4xi32>
+    }
+    check.invoke<@increment>(%x) : (tensor<4xi32>) -> ()
+    %third = check.tensor.view %x offset(8) : tensor<4xi32> -> tensor<1xi32>
+    %three = check.generate.fill value(3) : tensor<1xi32>
+    check.expect.equal actual(%third) expected(%three) : tensor<1xi32>
+    %y = check.invoke<@same>(%x) : (tensor<4xi32>) -> (buffer)
+    %z = check.invoke<@same>(%y) : (buffer) -> (buffer)
+    check.expect.equal actual(%z) expected(%y) : buffer
+  }
+  check.return
+}
+"""
+
+
+def test_functions_under_test_update_their_arguments(machine: Any, tmp_path: Path) -> None:
+    """Storage that a function is given, and storage that it returns, on every device."""
+    path = tmp_path / "storage.loom"
+    path.write_text(STORAGE)
+    report = machine.check([path])
+    assert [t.issue or t.expectations.failures for t in report.trials if not t.passed] == []
+    assert report.trial_count == 2
+
+
 @pytest.mark.seed("EX10", "T01", "X02")
 def test_the_elementwise_transform_passes(machine: Any, root: Path) -> None:
     """The cases of the example over three modules pass on every device, tails and an empty buffer included."""

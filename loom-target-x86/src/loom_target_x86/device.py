@@ -41,6 +41,7 @@ class X86Device(ABC):
     """Compiles kernels and functions for an x86 target and runs them; subclasses say where."""
 
     runs_functions: Final = True
+    returns_buffers: Final = False
 
     def __init__(self, target: TargetProfile) -> None:
         self.target = target

@@ -12,6 +12,7 @@ from loom.check.function_kernels import FunctionKernel, add_function_kernels
 from loom.check.host_tensor import HostTensor
 from loom.check.values import Environment, format_of, value_id
 from loom.ir.core import Module, Op
+from loom.ir.types import BUFFER
 from loom.plugins.manager import Registries
 from loom.plugins.records import OpenDevice, TargetProfile
 from loom.specialize.targets import check_authored_target
@@ -36,9 +37,14 @@ class Execution:
     _kernels: dict[str, FunctionKernel] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        if not self._runs_functions() and (tested := _tested_functions(self.module)):
-            self.module, self._kernels = add_function_kernels(self.module, tested)
         self.symbols = self.module.symbols()
+        tested = _tested_functions(self.module)
+        if self._runs_functions():
+            returns = getattr(self.device, "returns_buffers", True)
+            tested = [] if returns else [name for name in tested if _returns_buffer(self.symbols.get(name))]
+        if tested:
+            self.module, self._kernels = add_function_kernels(self.module, tested)
+            self.symbols = self.module.symbols()
 
     def _runs_functions(self) -> bool:
         return bool(getattr(self.device, "runs_functions", True))
@@ -85,6 +91,10 @@ def _launch(op: Any, values: Environment, execution: Execution) -> None:
     kernel = execution.callee(op.callee)
     workload = [int(values.scalar(value)) for value in op.workload]
     execution.device.launch(execution.module, kernel, workload, [values.argument(value) for value in op.args])
+
+
+def _returns_buffer(function: Any) -> bool:
+    return function is not None and any(spec.type is BUFFER for spec in function.result_specs)
 
 
 def _tested_functions(module: Module) -> list[str]:

@@ -112,8 +112,10 @@ class OpenDevice(Protocol):
 
     ``facts`` are the normalized facts that requirement providers ask for. Arrays of one launch may be the same or
     overlap, and then share memory on the device too. A device that runs no functions has an attribute
-    ``runs_functions`` that is false; the reference evaluator then runs them. What went wrong is raised, as
-    ``LoomError`` or as an exception with a ``record`` that has a ``kind``.
+    ``runs_functions`` that is false; the reference evaluator then runs them. One whose functions cannot return the
+    buffers they are given has a ``returns_buffers`` that is false. What went wrong is raised, as ``LoomError`` or as an
+    exception with a ``record`` that has a ``kind``; a device that reports events as it goes has a method
+    ``take_events`` (see :mod:`loom.check.events`).
     """
 
     facts: Mapping[str, object]
