@@ -260,6 +260,21 @@ func.def @fill(%w: write<tile<1xi32>>, %slot: view<1xi32>) -> (write<tile<1xi32>
     assert out[0] == 5
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_channel_may_be_selected(first: bool) -> None:
+    """One of two bindings over the same slots, which are different channels."""
+    text = pipeline(
+        f"%other = channel.bind<fifo> %ring, %depth : view<2x1xi32>, index -> channel<{WORD}>",
+        f"%chosen = scf.select %go, %link, %other : channel<{WORD}>",
+        SQUARES.replace("%link", "%chosen"),
+        COLLECT.replace("%link", "%link" if first else "%other"),
+        parameters="%out: buffer, %go: i1",
+    )
+    out = np.full(3, -1, dtype=np.int32)
+    run(text, [3, 2], [out, first])
+    assert out.tolist() == [0, 1, 4]
+
+
 def test_records_over_rows_of_a_strided_view() -> None:
     """Slots may interleave; what is published is seen in the caller's storage."""
     text = """

@@ -142,8 +142,10 @@ def choose(type_: Type, condition: Array, a: RuntimeValue, b: RuntimeValue) -> R
     if isinstance(a, frozenset):
         # Transfers and groups know their work-items themselves.
         return a | b
-    if a == b:
+    if a == b or condition.all():
         return a
+    if not condition.any():
+        return b
     raise TypeError(f"lanes hold different values of type {type_}")
 
 
