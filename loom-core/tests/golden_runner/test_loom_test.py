@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import stat
 import subprocess
 import sys
@@ -236,6 +237,51 @@ def test_unmet_requirements_skip(folder: Path) -> None:
 )
 def test_globs_span_whole_lines(checks: str, faults: list[str]) -> None:
     assert check_globs(checks, "  b.c\nabc\n") == faults
+
+
+def test_a_defect_is_the_failure_of_its_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the place where it happened; the other cases run."""
+
+    def broken(module: object) -> str:
+        raise IndexError("off by one")
+
+    text = f"{FOLDED}// ====\n// RUN: verify\n{FOLDED}"
+    monkeypatch.setattr(api, "print", broken)
+    first, second = outcomes(folder, text)
+    assert first[0] == "failed"
+    assert first[1].startswith("t.loom-test:1: internal error\n")
+    assert first[1].endswith("in broken\nIndexError: off by one")
+    assert second == ("passed", "")
+
+
+GOLDENS = sorted((Path(__file__).parents[1] / "golden").glob("*.loom-test"))
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_damaged_files_are_read_or_refused(path: Path, folder: Path) -> None:
+    """Lines lost, doubled, swapped and cut: a report or a reason, and rewriting such a file makes one that passes or
+    is refused as well. Nothing but what golden files raise comes out of the reader."""
+    lines = path.read_text().splitlines(keepends=True)
+    chance = random.Random(path.stem)
+    for number in range(60):
+        damaged = list(lines)
+        for _ in range(chance.randint(1, 4)):
+            at = chance.randrange(len(damaged))
+            kind = chance.randrange(4)
+            if kind == 0:
+                damaged.pop(at)
+            elif kind == 1:
+                damaged.insert(at, chance.choice(lines))
+            elif kind == 2:
+                damaged[at] = damaged[at][: chance.randint(0, len(damaged[at]))]
+            else:
+                other = chance.randrange(len(damaged))
+                damaged[at], damaged[other] = damaged[other], damaged[at]
+        name = write(folder, "".join(damaged), f"{number}.loom-test")
+        report = run_file(name, Request(update=True))
+        assert report.fault is not None or report.results
+        for result in report.results:
+            assert "internal error" not in result.detail, result.detail
 
 
 def test_locations_have_no_text(folder: Path) -> None:

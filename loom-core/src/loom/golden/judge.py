@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from loom.golden.annotations import Input, match
 from loom.golden.execute import CANONICAL_INPUT, Setting, execute, is_met
@@ -63,6 +64,8 @@ def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
         diagnostics = error.diagnostics
     except GoldenError as error:
         return _final(CaseResult(case, FAILED, FAILED, f"{path}:{error.line or case.line}: {error}"))
+    except Exception as error:  # a defect of what is tested is this case's failure and must not end the others
+        return _final(CaseResult(case, FAILED, FAILED, f"{path}:{case.line}: internal error\n{_trace(error)}"))
     matched, left = match(case.annotations, diagnostics, Input(path, case.first_line))
     faults = [
         f"{path}:{annotation.line}: nothing matches '{annotation.text}'"
@@ -80,10 +83,15 @@ def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
     return _final(result)
 
 
+def _trace(error: Exception) -> str:
+    """Where an exception came from: the innermost calls and the message."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    calls = [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join([*calls, *(line.rstrip() for line in traceback.format_exception_only(error))])
+
+
 def _final(result: CaseResult) -> CaseResult:
     """The result as ``XFAIL`` has it."""
-    from attrs import evolve
-
     xfail = result.case.xfail
     if xfail is None or result.raw == SKIPPED:
         return result
