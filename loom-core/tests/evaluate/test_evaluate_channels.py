@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -366,6 +367,16 @@ def test_a_pipeline_inside_itself_runs_out_of_strands(programs: Programs) -> Non
     fault = programs.fault(lambda: run(text, [], [], strands=50))
     assert fault.code == "EVALUATE/008"
     assert programs.source_line(fault) == "pipeline.compose @p() : ()"
+
+
+def test_threads_that_cannot_start_are_a_fault(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    fault = programs.fault(lambda: run(pipeline(), [1, 1], [np.zeros(1, dtype=np.int32)]))
+    assert fault.code == "EVALUATE/008"
+    assert "pipeline @p cannot start" in fault.message
 
 
 def test_a_host_function_has_nobody_to_wait_for(programs: Programs) -> None:

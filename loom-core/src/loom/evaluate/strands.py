@@ -62,14 +62,16 @@ class Strand:
         "error",
         "name",
         "number",
+        "op",
         "ready",
         "thread",
         "waits_at",
         "waits_for",
     )
 
-    def __init__(self, number: int, name: str, body: Callable[[Strand], None], clock: Clock) -> None:
+    def __init__(self, number: int, op: Op, name: str, body: Callable[[Strand], None], clock: Clock) -> None:
         self.number = number
+        self.op = op
         self.name = name
         self.body = body
         self.clock = clock
@@ -129,7 +131,7 @@ class Strands:
             )
         clock = self.current.send() if self.current is not None else {}
         clock[number] = 1
-        strand = Strand(number, name, body, clock)
+        strand = Strand(number, op, name, body, clock)
         self.names.append(name)
         self._live.append(strand)
         return strand
@@ -183,8 +185,7 @@ class Strands:
         self._last = strand.number
         self.current = strand
         if strand.thread is None:
-            strand.thread = threading.Thread(target=self._enter, args=(strand,), name=strand.name, daemon=True)
-            strand.thread.start()
+            strand.thread = self._start(strand)
         else:
             strand.baton.release()
         self._idle.acquire()
@@ -194,6 +195,14 @@ class Strands:
             self._live.remove(strand)
             if strand.error is not None:
                 raise strand.error
+
+    def _start(self, strand: Strand) -> threading.Thread:
+        thread = threading.Thread(target=self._enter, args=(strand,), name=strand.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as reason:  # the system has no more threads or memory for stacks
+            raise fault(FaultCode.MEMORY_LIMIT, strand.op, f"{strand.name} cannot start: {reason}") from None
+        return thread
 
     def _enter(self, strand: Strand) -> None:
         try:
