@@ -9,10 +9,12 @@ import attrs
 import pytest
 
 from loom import api
+from loom.check.errors import CheckError
 from loom.check.events import Event, matches, unmet
 from loom.check.options import CheckOptions
 from loom.check.report import SampleResult
 from loom.check.runner import run_checks
+from loom.check.sanitizer import instrument, read_checks
 from loom.evaluate.device import open_reference_device
 from loom.ir.core import Module, Op
 
@@ -125,6 +127,35 @@ def test_an_expected_failure_does_not_excuse_wrong_values() -> None:
     )
     assert result.issue is None
     assert (result.expectations.passed_count, result.expectations.failed_count) == (1, 1)
+
+
+ASSERTING = KERNELS.replace(
+    "  %xv = buffer.view %x[%origin] : buffer -> view<4xi32>\n  %old",
+    "  %three = index.constant 3 : index\n  %inside = index.cmp ult, %i, %three : index\n"
+    '  kernel.assert %inside "too many" : i1\n'
+    "  %xv = buffer.view %x[%origin] : buffer -> view<4xi32>\n  %old",
+)
+
+
+def test_assertions_and_sanitizers_are_told_apart() -> None:
+    """A failed assertion of the program, and one that a sanitizer inserted in front of a bad access."""
+    body = "\n".join(f"  {line}" for line in (*copy(4, 1), event('{severity = "fatal", type = "driver_failure"}')))
+    module = api.prepare_checks([api.parse(f"{ASSERTING}check.case @case {{\n{body}\n  check.return\n}}\n", "k.loom")])
+    assert not run_checks(module, open_reference_device(None)).failed
+    body = "\n".join(f"  {line}" for line in (*copy(5, 1), event('{asan = {access = "unknown"}}')))
+    module = api.prepare_checks([api.parse(f"{KERNELS}check.case @case {{\n{body}\n  check.return\n}}\n", "k.loom")])
+    assert instrument(module, read_checks("access|ubsan")) == 3
+    api.verify(module)
+    assert not run_checks(module, open_reference_device(None)).failed
+
+
+def test_sanitizers_have_names() -> None:
+    assert read_checks("none") == frozenset()
+    assert read_checks("asan|tsan") == {"access", "race"}
+    assert read_checks("all") == {"access", "value", "operation", "race"}
+    with pytest.raises(CheckError, match=r"there is no sanitizer 'acess'; did you mean 'access'\?"):
+        read_checks("acess|race")
+    assert instrument(api.prepare_checks([api.parse(KERNELS, "k.loom")]), frozenset()) == 0
 
 
 class Fault(Exception):

@@ -302,6 +302,18 @@ def test_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
     assert "net.depth" in refused(capsys, path)
 
 
+def test_sanitizers(capsys: pytest.CaptureFixture[str], source: Path) -> None:
+    """What is inserted changes no result, and finds what is wrong; unknown words are refused."""
+    assert check(capsys, source, "--sanitizer=access|value|operation|race")[0] == 0
+    source.write_text(source.read_text().replace("launch @add_one[%n](%n,", "launch @add_one[%n](%more,").replace(
+        "  %x = check.generate.iota", "  %more = check.literal value(99) : index\n  %x = check.generate.iota"
+    ))  # fmt: skip
+    status, out, _ = check(capsys, source, "--sanitizer=asan", "--case=@tails")
+    assert (status, "[EVALUATE/002]: 'sanitizer.assert.access'" in out) == (1, True)
+    assert "[EVALUATE/002]: 'view.load'" in check(capsys, source, "--case=@tails")[1]
+    assert "there is no sanitizer 'memory'" in refused(capsys, source, "--sanitizer=memory")
+
+
 # -- expected failures -----------------------------------------------------------------------------------------
 
 

@@ -49,6 +49,12 @@ _CODES: Final[Mapping[str, _Cause]] = {
     "EVALUATE/003": ("ubsan_report", {"check": "alignment"}),
     "EVALUATE/004": ("asan_report", {"access": "read"}),
     "EVALUATE/005": ("tsan_report", {"check": "data_race"}),
+    "EVALUATE/006": ("ubsan_report", {"check": "unknown"}),
+    "EVALUATE/013": ("asan_report", {"access": "unknown"}),
+    # What meets a pending transfer races with it.
+    "LOWERING/026": ("tsan_report", {"check": "data_race"}),
+    "LOWERING/027": ("tsan_report", {"check": "data_race"}),
+    "LOWERING/028": ("tsan_report", {"check": "data_race"}),
     "TYPE/012": ("ubsan_report", {"check": "unknown"}),
 }
 _KINDS: Final[Mapping[str, _Cause]] = {
@@ -60,6 +66,12 @@ _KINDS: Final[Mapping[str, _Cause]] = {
     "write": ("asan_report", {"access": "write"}),
     "misaligned": ("ubsan_report", {"check": "alignment"}),
     "divide": ("ubsan_report", {"check": "divide_by_zero"}),
+}
+# Assertions are told apart by what asserts.
+_ASSERTIONS: Final[Mapping[str, _Cause]] = {
+    "sanitizer.assert.access": ("asan_report", {"access": "unknown"}),
+    "sanitizer.assert.accesses": ("asan_report", {"access": "unknown"}),
+    "kernel.assert": ("driver_failure", {}),
 }
 _UNDEFINED: Final[Mapping[str, str]] = {
     "division by zero": "divide_by_zero",
@@ -118,7 +130,8 @@ def failure_event(error: Exception, issue: RuntimeIssue, callee: Op) -> Event | 
         diagnostic = error.diagnostics[0]
         if diagnostic.emitter != "evaluator" or diagnostic.code in _UNSUPPORTED:
             return None
-        kind, details = _CODES.get(diagnostic.code, ("driver_failure", {}))
+        name = str(diagnostic.params.get("op_name"))
+        kind, details = _ASSERTIONS.get(name) or _CODES.get(diagnostic.code, ("driver_failure", {}))
         cause = kind, {**details, **_evaluator_details(kind, diagnostic.params)}
     elif issue.category != "device" or issue.kind in _UNSUPPORTED:
         return None
@@ -147,8 +160,8 @@ def _event(kind: str, details: Mapping[str, object], callee: Op) -> Event:
 def _evaluator_details(kind: str, params: Mapping[str, object]) -> dict[str, object]:
     if kind == "ubsan_report" and params.get("reason") in _UNDEFINED:
         return {"check": _UNDEFINED[str(params["reason"])]}
-    if kind == "asan_report":
-        return {"access": _access(params.get("op_name"))}
+    if kind == "asan_report" and (access := _access(params.get("op_name"))) != "unknown":
+        return {"access": access}
     if kind == "tsan_report":
         names = ("current", params.get("op_name")), ("prior", params.get("other_op"))
         accesses = {side: _access(name) for side, name in names}

@@ -82,6 +82,12 @@ def build_parser() -> argparse.ArgumentParser:
         "--file-output-dir", metavar="DIR", help="where the files go that cases write; without it none are written"
     )
     add_config_options(parser)
+    parser.add_argument(
+        "--sanitizer",
+        default="none",
+        metavar="CHECKS",
+        help="insert checks into what runs: access, value, operation, race, joined by '|', or asan, ubsan, tsan, all",
+    )
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--json", action="store_true", help="print the loom.test.v0 report on standard output")
     mode.add_argument("--list", action="store_true", help="list the cases with their samples, run nothing")
@@ -138,6 +144,7 @@ def _run_checks(args: argparse.Namespace) -> int:
     from loom.check.report import to_json
     from loom.check.report_text import write_lines
     from loom.check.runner import run_plan
+    from loom.check.sanitizer import instrument, read_checks
     from loom.check.session import opened, select_device
     from loom.config_values import read_config
     from loom.ir.diagnostics import LoomError
@@ -150,7 +157,10 @@ def _run_checks(args: argparse.Namespace) -> int:
     inputs = [api.open_bytes(*read_input(args.input))]
     libraries = [api.open_bytes(*read_input(path)) for path in args.library]
     config = read_config(args.config, args.config_file)
+    sanitizer = read_checks(args.sanitizer)
     module = api.prepare_checks(inputs, libraries, target, config)
+    if instrument(module, sanitizer):
+        api.verify(module)
     if warnings := unknown_keys(config, _config_keys([*inputs, *libraries])):
         report_diagnostics(LoomError(warnings))
     options = CheckOptions(
