@@ -28,7 +28,7 @@ from loom_target_amdgpu.machine_code import Assembler
 from loom_target_amdgpu.materialize import Materialized, materialize
 from loom_target_amdgpu.profiles import Processor, WorkgroupIds, waves_per_simd
 from loom_target_amdgpu.schedule import model
-from loom_target_amdgpu.waits import WaitInserter
+from loom_target_amdgpu.waits import WaitCounts, WaitInserter
 
 DEFAULT_WORKGROUP: Final = 1024
 
@@ -43,7 +43,7 @@ class CompiledKernel:
         vgprs, sgprs: registers used.
         lds_bytes, scratch_bytes: static workgroup storage and private bytes per work-item.
         spills, reloads, moves: what the allocator inserted.
-        waits: places where a wait was inserted.
+        waits: authored waits, and places where waits were inserted.
         waves: resident waves per SIMD that the registers allow.
         scopes: ordering scopes that the scheduler honoured.
     """
@@ -57,7 +57,7 @@ class CompiledKernel:
     spills: int
     reloads: int
     moves: int
-    waits: int
+    waits: WaitCounts
     waves: int
     scopes: int
 
@@ -132,7 +132,7 @@ def compile_kernel(
         spills=allocation.spills,
         reloads=allocation.reloads,
         moves=allocation.moves,
-        waits=waits.inserted,
+        waits=waits.counts,
         waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs),
         scopes=scopes,
     )

@@ -18,10 +18,22 @@ def entry(symbol: str, kernel: CompiledKernel, processor: Processor) -> dict[str
             "reload_count": kernel.reloads,
             "materialized_copy_count": kernel.moves,
         },
-        "wait_plan": {"action_count": kernel.waits},
+        "wait_plan": _waits(kernel),
         "emission": {"instruction_count": kernel.instruction_count, "code_byte_count": len(kernel.image.code)},
         "memory": {"private_bytes": kernel.scratch_bytes, "local_bytes": kernel.lds_bytes},
         "target_resources": _resources(kernel, processor),
+    }
+
+
+def _waits(kernel: CompiledKernel) -> dict[str, object]:
+    counts = kernel.waits
+    planned = counts.full + counts.partial
+    return {
+        "action_count": counts.explicit + planned,
+        "explicit_action_count": counts.explicit,
+        "planned_action_count": planned,
+        "full_drain_count": counts.full,
+        "partial_wait_count": counts.partial,
     }
 
 

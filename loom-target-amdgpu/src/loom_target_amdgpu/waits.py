@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import attrs
+
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.tables import Row
 from loom_target_amdgpu.isa.waits import Counter, maximum, same_counter
@@ -113,6 +115,16 @@ class _Pending:
         self.ordered = {unit: younger for unit, younger in self.ordered.items() if younger < count}
 
 
+@attrs.define
+class WaitCounts:
+    """Waits of a function: the authored ones, and places where the compiler waits for everything of some counters
+    (``full``) or lets younger operations stay outstanding (``partial``)."""
+
+    explicit: int
+    full: int = 0
+    partial: int = 0
+
+
 class WaitInserter:
     """Inserts waits into the blocks of one function, in place."""
 
@@ -125,7 +137,7 @@ class WaitInserter:
             kind: next(first for first in Counter if same_counter(self._family, first, kind)) for kind in Counter
         }
         self._counters = sorted(set(self._identity.values()) - {Counter.EXPORT}, key=lambda c: c.name)
-        self.inserted = 0
+        self.counts = WaitCounts(explicit=sum(code.drains is not None for block in blocks for code in block.code))
 
     def run(self) -> None:
         """Analyse to a fixed point, then insert."""
@@ -207,7 +219,10 @@ class WaitInserter:
         if not waits:
             return []
         asm = self._asm
-        self.inserted += 1
+        if any(waits.values()):
+            self.counts.partial += 1
+        else:
+            self.counts.full += 1
         if self._family == "gfx12":
             return [asm.plain(_SPLIT[c], loc, simm16=n) for c, n in sorted(waits.items(), key=lambda i: i[0].name)]
         from loom_target_amdgpu.isa.waits import waitcnt_immediate

@@ -285,12 +285,13 @@ class Function:
         return block
 
     def locked_ranges(self, block: Block) -> list[tuple[int, int]]:
-        """Half-open index ranges of the locked sequences of one block, terminators left out."""
+        """Half-open index ranges of the locked sequences of one block, live-ins and terminators left out."""
         everything = self.schedule_mode is ScheduleMode.LOCKED
         ranges: list[tuple[int, int]] = []
         begin, current = 0, 0
         for index, instruction in enumerate(block.instructions):
-            lock = 0 if instruction.is_terminator else (-1 if everything else instruction.lock)
+            fixed = instruction.is_terminator or instruction.kind is Kind.LIVE_IN
+            lock = 0 if fixed else (-1 if everything else instruction.lock)
             if lock != current:
                 if current:
                     ranges.append((begin, index))
