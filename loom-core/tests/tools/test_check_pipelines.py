@@ -124,7 +124,23 @@ def test_a_launch_configuration_is_a_kernels(program: Path) -> None:
     assert "a pipeline has no launch configuration" in caught.value.diagnostics[0].message
 
 
-@pytest.mark.parametrize("name", ["canonicalize", "cse", "dce", "inline-callables", "unroll-scf-for", "specialize"])
+FUNCTION_PASSES = (
+    "canonicalize",
+    "cse",
+    "dce",
+    "inline-callables",
+    "licm",
+    "branch-sink",
+    "branch-fusion",
+    "cfg-simplify",
+    "scf-to-cfg",
+    "select-templates",
+    "unroll-scf-for",
+    "specialize",
+)
+
+
+@pytest.mark.parametrize("name", FUNCTION_PASSES)
 def test_passes_keep_what_a_pipeline_does(name: str, program: Path, tmp_path: Path) -> None:
     """Unrolled loops of strands hand over the same records."""
     text = PROGRAM.replace("step %one] {", "step %one] unroll(%three) {").replace(
@@ -149,3 +165,28 @@ def test_reading_ahead_does_not_move_records(program: Path) -> None:
     with pytest.raises(LoomError) as caught:
         api.specialize(module, None)
     assert caught.value.diagnostics[0].code == "STRUCTURE/014"
+
+
+# Each record says that there is a new word in memory, which the reader has to load anew.
+NEWS = PROGRAM[PROGRAM.index("pipeline.def") :]
+NEWS = NEWS.replace("      view.store %y, %slot[] : i32, view<i32>\n", "").replace(
+    "      %y = template.apply<@scale>(%x) : (i32) -> (i32)\n", "      view.store %x, %word[%zero] : i32, view<1xi32>\n"
+)
+NEWS = NEWS.replace("%v = view.load %slot[] : view<i32> -> i32", "%v = view.load %word[%zero] : view<1xi32> -> i32")
+NEWS = (
+    NEWS.replace(
+        "  pipeline.strand workers([0, 1]",
+        "  %news = buffer.alloca<generic> align(4) %slot_bytes : buffer\n"
+        "  %word = buffer.view %news[%origin] : buffer -> view<1xi32>\n  pipeline.strand workers([0, 1]",
+    )
+    .replace("offset(3) step(3)", "offset(1) step(1)")
+    .replace("values([1, 2, 9])", "values([1])")
+)
+
+
+@pytest.mark.parametrize("name", FUNCTION_PASSES)
+def test_passes_move_no_access_across_a_record(name: str, program: Path, tmp_path: Path) -> None:
+    program.write_text(NEWS)
+    out = tmp_path / "out.loom"
+    assert run_passes(["--pass", name, str(program), "-o", str(out)]) == 0
+    assert main(["--device=reference", str(out)]) == 0
