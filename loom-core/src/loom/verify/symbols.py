@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import attrs
 
-from loom.dialects.check.verify import check_invoke, check_subject
 from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
@@ -102,6 +101,18 @@ def _stage(op: Any, target: Any) -> list[Diagnostic]:
     return check_stage(op, target)
 
 
+def _check_invoke(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.check.verify import check_invoke
+
+    return check_invoke(op, target)
+
+
+def _check_subject(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.check.verify import check_subject
+
+    return check_subject(op, target)
+
+
 FUNCTIONS: Final = ("func.def", "func.decl")
 FAMILIES: Final = ("template.decl",)
 PROVIDERS: Final = ("template.def", "template.ukernel")
@@ -109,7 +120,19 @@ ENTRIES: Final = ("kernel.def", "kernel.entry.decl")
 KERNELS: Final = ("kernel.def", "kernel.decl")
 PROGRAMS: Final = ("command.program.def", "command.program.decl")
 PIPELINES: Final = ("pipeline.def",)
-LOW_FUNCTIONS: Final = ("low.func.def", "low.func.decl")
+LOW_def _check_invoke(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.check.verify import check_invoke
+
+    return check_invoke(op, target)
+
+
+def _check_subject(op: Any, target: Any) -> list[Diagnostic]:
+    from loom.dialects.check.verify import check_subject
+
+    return check_subject(op, target)
+
+
+FUNCTIONS: Final = ("low.func.def", "low.func.decl")
 
 USES: Final[dict[str, SymbolUse]] = {
     "func.call": SymbolUse("callee", FUNCTIONS, "a function", _call),
@@ -125,13 +148,13 @@ USES: Final[dict[str, SymbolUse]] = {
     "pipeline.stage": SymbolUse("callee", FUNCTIONS, "a function", _stage),
     "pipeline.reduce": SymbolUse("callee", FUNCTIONS, "a function"),
     "check.benchmark": SymbolUse("case", ("check.case", "check.scenario"), "a check case or scenario"),
-    "check.invoke": SymbolUse("callee", FUNCTIONS, "a function", check_invoke),
+    "check.invoke": SymbolUse("callee", FUNCTIONS, "a function", _check_invoke),
     "check.compare": SymbolUse(
         "subject",
         FUNCTIONS,
         "a function",
-        check_subject,
-        SymbolUse("oracle", FUNCTIONS, "a function", check_subject),
+        _check_subject,
+        SymbolUse("oracle", FUNCTIONS, "a function", _check_subject),
     ),
     "low.func.call": SymbolUse("callee", LOW_FUNCTIONS, "a Low function", _call),
     "low.invoke": SymbolUse("callee", LOW_FUNCTIONS, "a Low function"),
