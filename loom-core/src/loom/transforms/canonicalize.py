@@ -15,6 +15,7 @@ from loom.transforms.carried import drop_unused, forward_invariants
 from loom.transforms.cse import Available
 from loom.transforms.dce import eliminate_dead_ops
 from loom.transforms.fold import fold, make_constant
+from loom.transforms.identities import simplify
 
 MAX_ROUNDS = 16
 
@@ -83,6 +84,8 @@ class _Simplifier:
         following = op.next
         if op.results or op.name == "sanitizer.assert.op":
             found = fold(op, self.facts)
+            if found is None:
+                found = simplify(op, self.facts)
             if found is not None:
                 self._replace(op, found)
             elif (first := self._known.first(op)) is not None:
