@@ -120,19 +120,7 @@ ENTRIES: Final = ("kernel.def", "kernel.entry.decl")
 KERNELS: Final = ("kernel.def", "kernel.decl")
 PROGRAMS: Final = ("command.program.def", "command.program.decl")
 PIPELINES: Final = ("pipeline.def",)
-LOW_def _check_invoke(op: Any, target: Any) -> list[Diagnostic]:
-    from loom.dialects.check.verify import check_invoke
-
-    return check_invoke(op, target)
-
-
-def _check_subject(op: Any, target: Any) -> list[Diagnostic]:
-    from loom.dialects.check.verify import check_subject
-
-    return check_subject(op, target)
-
-
-FUNCTIONS: Final = ("low.func.def", "low.func.decl")
+LOW_FUNCTIONS: Final = ("low.func.def", "low.func.decl")
 
 USES: Final[dict[str, SymbolUse]] = {
     "func.call": SymbolUse("callee", FUNCTIONS, "a function", _call),
