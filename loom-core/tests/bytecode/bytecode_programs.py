@@ -40,7 +40,9 @@ def listings(path: Path) -> Iterator[str]:
 # -- generated modules -------------------------------------------------------------------------------------
 
 _WORDS = ["a", "value_1", "x$y", "k.z", "tile", "n0"]
+_NAMES = ["a", "value_1", "x$y", "0", "tile-2", "n0"]
 _TEXTS = ["", "plain", 'quote " and \\', "line\nbreak", "nul\0", "naïve ≤ \U0001d53d"]
+_COMMENTS = [text for text in _TEXTS if "\n" not in text]
 _INTEGERS = [0, 1, -1, 63, 64, 127, 128, -(1 << 63), (1 << 63) - 1]
 _FLOATS = [0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, float("inf"), float("-inf"), float("nan")]
 
@@ -139,11 +141,11 @@ class ModuleMaker:
 
     def trivia(self, item: Op | Block) -> None:
         if self.random.random() < 0.2:
-            item.comments = self.some(lambda: self.pick(_TEXTS))
+            item.comments = self.some(lambda: self.pick(_COMMENTS))
             item.blank_before = self.random.random() < 0.5
 
     def name(self) -> str | None:
-        return self.pick(_WORDS) if self.random.random() < 0.8 else None
+        return self.pick(_NAMES) if self.random.random() < 0.8 else None
 
     def result_specs(self, op: Op) -> tuple[ResultSpec, ...]:
         arguments = len(op.regions[-1].entry.args) if op.regions else 0

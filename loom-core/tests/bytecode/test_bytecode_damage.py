@@ -180,7 +180,7 @@ def test_codes_of_damaged_headers() -> None:
     assert code_of(b"LOOM") == "BYTECODE/003"
     assert code_of(data[:4] + b"\x10" + data[5:]) == "BYTECODE/002"
     assert code_of(data[:5] + b"\x07" + data[6:]) == "BYTECODE/011"
-    assert code_of(data[:40]) == "BYTECODE/003"
+    assert code_of(data[:20]) == "BYTECODE/003"
     assert code_of(data[:-1]) == "BYTECODE/007"
     assert code_of(data + b"\0") == "BYTECODE/007"
 
@@ -237,10 +237,25 @@ def test_an_op_that_nothing_declares_is_named() -> None:
 
 
 def test_nesting_beyond_the_limit_is_refused() -> None:
-    depth = 10_050
+    """Text has the same limit, so the program is put together in memory."""
+    depth = 5025
     text = "func.def @f(%c: i1) {\n" + "scf.if %c {\n" * depth + "}\n" * depth + "func.return\n}\n"
-    data = write_module(parse_module(text), locations=False)
-    assert code_of(data) == "BYTECODE/016"
+    outer, inner = parse_module(text).symbols()["f"], parse_module(text).symbols()["f"]
+    innermost = outer.regions[0].entry
+    while innermost.first is not None and innermost.first.regions:
+        innermost = innermost.first.regions[0].entry
+    moved = inner.regions[0].entry.first
+    assert moved is not None
+    inner.regions[0].entry.args[0].replace_all_uses(outer.regions[0].entry.args[0])
+    moved.detach()
+    if innermost.first is not None:
+        moved.insert_before(innermost.first)
+    else:
+        innermost.append(moved)
+    module = Module("deep")
+    outer.detach()
+    module.body.append(outer)
+    assert code_of(write_module(module, locations=False)) == "BYTECODE/016"
 
 
 def test_deep_nesting_below_the_limit_is_read() -> None:
@@ -279,3 +294,44 @@ def test_checksums_are_crc32() -> None:
     data = write_module(parse_module(TEXT))
     start, end = container.read_container(data).ranges[container.STRINGS]
     assert struct.pack("<I", zlib.crc32(data[start:end])) in data[:start]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        (b"alpha", b"a pha", "a value name"),
+        (b"alpha", b"a.pha", "a value name"),
+        (b"omega", b"om\nga", "a symbol name"),
+        (b"omega", b"om(ga", "a symbol name"),
+        (b"omega", b"9mega", "a symbol name"),
+        (b"label", b"la el", "a value name"),
+        (b"grade", b"gr=de", "a key name"),
+        (b"says", b"sa\ny", "a comment"),
+        (b"spell", b"sp ll", "a symbol name"),
+    ],
+)
+def test_names_that_text_could_not_spell_are_refused(old: bytes, new: bytes, what: str) -> None:
+    """Checksums are valid: the file was made by a program, not damaged on the way."""
+    text = """\
+// says nothing
+func.decl @spell()
+
+// says little
+func.def @omega(%alpha: i32) -> (i32) {
+  func.call @spell() : ()
+  cfg.br ^label
+^label:
+  func.return %alpha : i32
+}
+
+metadata.module "m" = {grade = 1}
+"""
+    sound = container.read_container(write_module(parse_module(text)))
+    sections = {kind: sound.section(kind) for kind in sound.ranges}
+    assert sections[container.STRINGS].count(old) >= 1
+    sections[container.STRINGS] = sections[container.STRINGS].replace(old, new)
+    with pytest.raises(LoomError) as caught:
+        read_module(container.write_container(sections, locations=True), "x.loombc")
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "BYTECODE/015"
+    assert f"cannot be {what}" in fault.message

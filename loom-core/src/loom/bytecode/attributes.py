@@ -32,7 +32,7 @@ DICTIONARY: Final = 9
 ENCODING: Final = 10
 BYTES: Final = 11
 
-_INT_RANGE: Final = range(-(1 << 63), 1 << 63)
+INT_RANGE: Final = range(-(1 << 63), 1 << 63)
 
 
 def names_values(value: object) -> bool:
@@ -57,7 +57,7 @@ def _bad(cursor: Cursor, detail: str, failure: str) -> Damage:
 
 
 def _write_int(sink: Sink, value: Any) -> None:
-    if value not in _INT_RANGE:
+    if value not in INT_RANGE:
         raise ValueError(f"integer {value} does not fit signed 64 bits")
     sink.words.append(zigzag(int(value)))
 
@@ -169,7 +169,7 @@ def _read_dictionary(cursor: Cursor, depth: int = 0) -> Dictionary:
     found = Dictionary()
     count = cursor.count()
     for _ in range(count):
-        key = cursor.string()
+        key = cursor.key()
         found[key] = read_value(cursor, depth)
     if len(found) != count:
         raise _bad(cursor, "a dictionary gives a key twice", "duplicate_key")
@@ -192,9 +192,9 @@ def write_encoding(sink: Sink, encoding: Encoding, depth: int = 0) -> None:
 
 def read_encoding(cursor: Cursor, depth: int = 0) -> Encoding:
     """Read what :func:`write_encoding` wrote."""
-    family, tight = cursor.string(), _read_bool(cursor)
+    family, tight = cursor.key(), _read_bool(cursor)
     primary = tuple([read_value(cursor, depth + 1) for _ in range(cursor.count())])
-    params = tuple([(cursor.string(), read_value(cursor, depth + 1)) for _ in range(cursor.count())])
+    params = tuple([(cursor.key(), read_value(cursor, depth + 1)) for _ in range(cursor.count())])
     if len({key for key, _ in params}) != len(params):
         raise Damage(
             "BYTECODE/015", "an encoding gives a parameter twice", offset=cursor.at, failure_code="duplicate_key"
@@ -207,9 +207,9 @@ _VALUE_READERS: Final[dict[int, Callable[[Cursor, int], object]]] = {
     FLOAT: lambda cursor, depth: _read_float(cursor),
     STRING: lambda cursor, depth: cursor.string(),
     BOOLEAN: lambda cursor, depth: _read_bool(cursor),
-    KEYWORD: lambda cursor, depth: Keyword(cursor.string()),
+    KEYWORD: lambda cursor, depth: Keyword(cursor.key()),
     ARRAY: lambda cursor, depth: tuple([read_value(cursor, depth) for _ in range(cursor.count())]),
-    SYMBOL: lambda cursor, depth: SymbolRef(cursor.string()),
+    SYMBOL: lambda cursor, depth: SymbolRef(cursor.symbol()),
     TYPE: lambda cursor, depth: read_type(cursor, depth),
     DICTIONARY: _read_dictionary,
     ENCODING: read_encoding,
@@ -329,8 +329,11 @@ WRITERS: Final[dict[str, Callable[[Sink, Any, Any], None]]] = {
 }
 
 READERS: Final[dict[str, Callable[[Cursor, Any], object]]] = {
-    **{name: lambda cursor, kind: cursor.string() for name in _TEXT},
-    "symbol_array": _read_all(Cursor.string),
+    "string": lambda cursor, kind: cursor.string(),
+    "symbol": lambda cursor, kind: cursor.symbol(),
+    "symbol_name": lambda cursor, kind: cursor.symbol(),
+    "key": lambda cursor, kind: cursor.key(),
+    "symbol_array": _read_all(Cursor.symbol),
     "flags": _read_flags,
     "int": lambda cursor, kind: _read_int(cursor),
     "float": lambda cursor, kind: _read_float(cursor),

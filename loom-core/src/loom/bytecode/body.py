@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
 from loom.bytecode.attributes import read_attribute
-from loom.bytecode.cursor import Cursor, bad_value
+from loom.bytecode.cursor import Cursor, Tables, bad_value
 from loom.bytecode.failures import Damage
 from loom.bytecode.layout import (
     ARGUMENTS_SHIFT,
@@ -20,6 +20,7 @@ from loom.bytecode.layout import (
     SYMBOL_NAME,
 )
 from loom.bytecode.types import read_type
+from loom.bytecode.varint import unzigzag
 from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import Location, placed_span
@@ -32,10 +33,11 @@ MAX_DEPTH: Final = 10_000
 
 @attrs.frozen(eq=False)
 class Extra:
-    """What a record has beyond operands and one result.
+    """What a record has beyond operands and at most one result.
 
-    ``in_place`` are positions of results whose types follow in the record, ``inline`` positions and kinds of such
-    attributes, and ``mentioned`` the positions that predicate lists mention, in order.
+    ``in_place`` are positions of results whose types follow in the record (:data:`~loom.ir.types.ERROR` stands for
+    them in the form), ``inline`` positions and kinds of such attributes, and ``mentioned`` the positions that predicate
+    lists mention, in order.
     """
 
     flags: int
@@ -44,25 +46,19 @@ class Extra:
     mentioned: tuple[int, ...]
 
 
-# Class, attributes, number of operands, result types, lengths of operand groups, whether the result has a name, and
-# the rest if there is any. A plain tuple: unpacking it is what reading an operation begins with.
-Form = tuple["type[Op]", list[object], int, list[Type], "tuple[int, ...] | None", bool, Extra | None]
+# Class, attributes, number of operands, result types, lengths of operand groups, whether the result has a name, which
+# attribute is an integer that follows in the record (-1: none), and the rest if there is any. A plain tuple: unpacking
+# it is what reading an operation begins with.
+Form = tuple["type[Op]", list[object], int, list[Type], "tuple[int, ...] | None", bool, int, Extra | None]
 
 
 class BodyReader:
-    """Reads the bodies of a file. ``form`` decodes the form of a number; ``forms`` caches those decoded."""
+    """Reads the bodies of a file. ``forms`` are its forms by number."""
 
-    def __init__(
-        self,
-        strings: Sequence[str | None],
-        types: Sequence[Type | None],
-        forms: list[Form | None],
-        form: Callable[[int], Form],
-        sources: Sequence[str],
-    ) -> None:
-        self.cursor = Cursor([], strings, types)
+    def __init__(self, tables: Tables, forms: Mapping[int, Form], sources: Sequence[str]) -> None:
+        self.cursor = Cursor([], tables)
+        self.names = tables.value_names
         self.forms = forms
-        self.form = form
         self.sources = sources
         self.locations: list[Location] = []
         # Operations made so far.
@@ -104,55 +100,107 @@ class BodyReader:
     def _ops(self, block: Block, count: int, blocks: Sequence[Block], depth: int) -> None:
         """Read operations into a block; ``blocks`` are those that successors number."""
         cursor = self.cursor
-        w, values, strings = cursor.words, cursor.values, cursor.strings
+        w, values, names = cursor.words, cursor.values, self.names
+        local_types = cursor.local_types
         forms, locations = self.forms, self.locations
+        new = object.__new__
         i = cursor.at
         made = self.made
         last = block.last
+        op: Op
         for _ in range(count):
             form = forms[w[i]]
-            if form is None:
-                form = self.form(w[i])
-            cls, attributes, size, types, segments, named, extra = form
+            cls, attributes, size, types, segments, named, literal, extra = form
             i += 1
             if extra is not None:
                 cursor.at, self.made = i, made
                 op = self._full(form, extra, blocks, depth)
                 i, made = cursor.at, self.made
             else:
+                # What the constructors of operations and values do, for at most one result: several calls less, and
+                # most operations come this way.
+                op = new(cls)
                 # References count from the end of the list, so a bad one is an index error.
                 if size == 2:
-                    operands = [values[~w[i]], values[~w[i + 1]]]
+                    a, b = values[~w[i]], values[~w[i + 1]]
+                    op.operands = [a, b]
+                    a.uses[op] = 1
+                    b.uses[op] = 1 if a is not b else 2
                     i += 2
                 elif size == 1:
-                    operands = [values[~w[i]]]
+                    a = values[~w[i]]
+                    op.operands = [a]
+                    a.uses[op] = 1
                     i += 1
                 elif size:
-                    operands = [values[~r] for r in w[i : i + size]]
+                    op.operands = operands = [values[~r] for r in w[i : i + size]]
+                    for a in operands:
+                        uses = a.uses
+                        uses[op] = uses.get(op, 0) + 1
                     i += size
                 else:
-                    operands = []
-                op = cls(operands, attributes[:], types, None, None, segments, locations[made])
-                made += 1
+                    op.operands = []
+                op.attributes = attributes[:]
                 if types:
-                    result = op.results[0]
-                    values.append(result)
-                    if named:
-                        result.name = strings[w[i]]
+                    value = new(Value)
+                    value.owner = op
+                    value.index = 0
+                    value.uses = {}
+                    value.dependents = None
+                    value.type = type_ = types[0]
+                    if type_ is ERROR:
+                        # It follows, because it names values: one that occurred before, or a new one.
+                        word = w[i]
+                        if word and not word & 1:
+                            value.type = local_types[word >> 1]
+                            i += 1
+                        else:
+                            cursor.at = i
+                            value.type = read_type(cursor)
+                            i = cursor.at
+                        self._note_late(value)
+                    if literal >= 0:
+                        word = w[i]
+                        op.attributes[literal] = word >> 1 if not word & 1 else ~(word >> 1)
                         i += 1
+                    if named:
+                        value.name = names[w[i]]
+                        i += 1
+                    else:
+                        value.name = None
+                    op.results = [value]
+                    values.append(value)
+                else:
+                    op.results = []
+                op.regions = []
+                op.successors = []
+                op.segments = segments
+                op.loc = locations[made]
+                op.next = None
+                op.comments = ()
+                op.blank_before = False
+                made += 1
             # What `Block.append` does, without the call.
             op.parent = block
+            op.prev = last
             if last is None:
                 block.first = op
             else:
-                op.prev = last
                 last.next = op
             block.last = last = op
         cursor.at, self.made = i, made
 
+    def _note_late(self, value: Value) -> None:
+        """Note that a value's type names values, some of which may be defined later."""
+        for named in value.type.values():
+            if named.dependents is None:
+                named.dependents = {}
+            named.dependents[value] = None
+        self.late_values.append(value)
+
     def _full(self, form: Form, extra: Extra, blocks: Sequence[Block], depth: int) -> Op:
         """Read an operation with anything an operation can have."""
-        cls, attributes, size, types, segments, _, _ = form
+        cls, attributes, size, types, segments, _, literal, _ = form
         cursor = self.cursor
         w, values = cursor.words, cursor.values
         flags = extra.flags
@@ -171,7 +219,10 @@ class BodyReader:
             types = types[:]
             for k in extra.in_place:
                 types[k] = read_type(cursor)
-        op = cls(operands, attributes[:], types, None, successors, segments, self.locations[self.made])
+        attributes = attributes[:]
+        if literal >= 0:
+            attributes[literal] = unzigzag(cursor.word())
+        op = cls(operands, attributes, types, None, successors, segments, self.locations[self.made])
         self.made += 1
         if blank or comments:
             op.blank_before = blank
@@ -181,7 +232,7 @@ class BodyReader:
             if flags & HAS_NAMES:
                 at = cursor.at
                 for result in results:
-                    result.name = cursor.strings[w[at]]
+                    result.name = self.names[w[at]]
                     at += 1
                 cursor.at = at
             values += results
@@ -204,7 +255,7 @@ class BodyReader:
             return word == 1, ()
         if word >> 1 > len(cursor.words) - cursor.at:
             raise IndexError
-        return bool(word & 1), tuple([cursor.string() for _ in range(word >> 1)])
+        return bool(word & 1), tuple([cursor.comment() for _ in range(word >> 1)])
 
     def _regions(self, op: Op, count: int, depth: int) -> None:
         if depth > MAX_DEPTH:
@@ -221,12 +272,12 @@ class BodyReader:
 
     def _block(self, block: Block, blocks: list[Block], depth: int) -> None:
         cursor = self.cursor
-        words, strings = cursor.words, cursor.strings
+        words, names = cursor.words, self.names
         flags = cursor.word()
         if flags & HAS_TRIVIA:
             block.blank_before, block.comments = self._trivia()
         if flags & HAS_NAMES:
-            block.label = cursor.string()
+            block.label = self.names[cursor.word()]
         if flags & HAS_POSITION:
             file = cursor.word()
             if not 0 < file <= len(self.sources):
@@ -242,7 +293,7 @@ class BodyReader:
                 cursor.at = at
                 type_ = read_type(cursor)
                 at = cursor.at
-            value = block.add_argument(type_, strings[words[at]])  # type: ignore[arg-type]  # only entry 0 is none
+            value = block.add_argument(type_, names[words[at]])
             at += 1
             cursor.values.append(value)
             if not word & 1:
@@ -256,7 +307,7 @@ class BodyReader:
         cursor = self.cursor
         for index, kind in extra.inline:
             if kind.name == SYMBOL_NAME:
-                op.attributes[index] = cursor.string()
+                op.attributes[index] = cursor.symbol()
                 continue
             # Everything such an attribute may mention is defined by now.
             ahead, cursor.ahead = cursor.ahead, None
@@ -274,7 +325,7 @@ class BodyReader:
             tied, name = cursor.word(), cursor.word()
             if tied > arguments:
                 raise self._bad(f"a result is tied to argument {tied - 1} of {arguments}", "tied")
-            value = Value(ERROR, op, k, cursor.strings[name - 1] if name > 1 else None) if name else None
+            value = Value(ERROR, op, k, self.names[name - 1]) if name else None
             if value is not None:
                 cursor.values.append(value)
             heads.append((tied - 1 if tied else None, value))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loom.bytecode.failures import Damage
+from loom.bytecode.tables import Lazy, Names, Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from loom.ir.core import Value
     from loom.ir.types import Type
@@ -55,23 +56,37 @@ class Sink:
         self.words.append((back - 1) << 1 if back > 0 else -back << 1 | 1)
 
 
-class Cursor:
-    """A position in words being read. Reading past the end raises ``IndexError``, which callers expect.
+class Tables:
+    """What the words of a module refer to by number: strings, those that are names of some kind, and types."""
 
-    ``strings`` and ``types`` are the file's tables with an unused entry 0. ``values`` are those defined so far in
-    the body being read, ``local_types`` its types that name values, from 1. ``ahead`` maps the number of a value
-    that is yet to come to its stand-in, and is ``None`` where there cannot be one.
-    """
+    __slots__ = ("comments", "keys", "strings", "symbols", "types", "value_names")
 
-    __slots__ = ("ahead", "at", "local_types", "strings", "types", "values", "words")
-
-    def __init__(self, words: list[int], strings: Sequence[str | None], types: Sequence[Type | None]) -> None:
-        self.words = words
-        self.at = 0
+    def __init__(self, strings: Strings, types: Lazy[Type]) -> None:
         self.strings = strings
         self.types = types
+        self.value_names = Names(strings, "value", optional=True)
+        self.symbols = Names(strings, "symbol")
+        self.keys = Names(strings, "key")
+        self.comments = Names(strings, "comment")
+
+
+class Cursor:
+    """Words being read, and where.
+
+    ``values`` are those defined so far in the body being read, ``local_types`` its types that name values, from 1.
+    ``ahead`` maps the number of a value that is yet to come to its stand-in, and is ``None`` where there cannot be
+    one.
+    """
+
+    __slots__ = ("ahead", "at", "local_types", "tables", "types", "values", "words")
+
+    def __init__(self, words: list[int], tables: Tables) -> None:
+        self.words = words
+        self.at = 0
+        self.tables = tables
+        self.types = tables.types
         self.values: list[Value] = []
-        self.local_types: list[Type | None] = [None]
+        self.local_types: list[Any] = [None]
         self.ahead: dict[int, Value] | None = None
 
     def begin(self, words: list[int]) -> None:
@@ -103,18 +118,22 @@ class Cursor:
 
     def string(self) -> str:
         """The string that the next word numbers."""
-        number = self.word()
-        strings = self.strings
-        text = strings[number] if number < len(strings) else None
-        if text is None:
-            raise Damage(
-                "BYTECODE/010",
-                f"string {number} of {len(strings) - 1}",
-                field_name="string",
-                string_id=number,
-                string_count=len(strings) - 1,
-            )
-        return text
+        return self.tables.strings[self.word()]
+
+    def symbol(self) -> str:
+        """The symbol name that the next word numbers."""
+        name: str = self.tables.symbols[self.word()]
+        return name
+
+    def key(self) -> str:
+        """The key or family name that the next word numbers."""
+        name: str = self.tables.keys[self.word()]
+        return name
+
+    def comment(self) -> str:
+        """The line of a comment that the next word numbers."""
+        line: str = self.tables.comments[self.word()]
+        return line
 
     def value(self) -> Value:
         """The value that the next word refers to; a stand-in for one that is defined later."""

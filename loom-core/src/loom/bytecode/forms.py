@@ -11,7 +11,17 @@ from loom.bytecode.attributes import read_attribute
 from loom.bytecode.body import Extra, Form
 from loom.bytecode.cursor import Cursor
 from loom.bytecode.failures import Damage
-from loom.bytecode.layout import ABSENT, GIVEN, HAS_NAMES, IN_BODY, IN_BODY_KINDS, REGIONS_SHIFT, SYMBOL_NAME
+from loom.bytecode.layout import (
+    ABSENT,
+    GIVEN,
+    HAS_NAMES,
+    IN_BODY,
+    IN_BODY_KINDS,
+    INTEGER_IN_BODY,
+    LITERAL,
+    REGIONS_SHIFT,
+    SYMBOL_NAME,
+)
 from loom.bytecode.types import read_type
 from loom.ir.attributes import Ref
 from loom.ir.core import Op
@@ -98,6 +108,7 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
     inline: list[tuple[int, AttributeKind]] = []
     mentioned: tuple[int, ...] = ()
     words = cursor.words
+    literal = -1
     for index, kind in declared.attributes:
         state = words[cursor.at]
         cursor.at += 1
@@ -108,16 +119,18 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
                 mentioned = (*mentioned, *_positions(value))
         elif state == IN_BODY and kind.name in IN_BODY_KINDS:
             inline.append((index, kind))
+        elif state == INTEGER_IN_BODY and kind.name == LITERAL and literal < 0:
+            literal = index
         elif state != ABSENT:
             raise _misfit(cls, f"state {state} of attribute '{spec.attributes[index].name}'", cursor)
     for index in declared.required:
-        if attributes[index] is None and not any(index == k for k, _ in inline):
+        if attributes[index] is None and index != literal and not any(index == k for k, _ in inline):
             raise _misfit(cls, f"no attribute '{spec.attributes[index].name}'", cursor)
     extra = None
     others = flags & ~HAS_NAMES
-    if others or len(types) > 1 or in_place or inline or mentioned or spec.successors:
+    if others or len(types) > 1 or inline or mentioned or spec.successors or (literal >= 0 and not types):
         extra = Extra(flags, tuple(in_place), tuple(inline), tuple(sorted(set(mentioned))))
-    return cls, attributes, size, types, segments, bool(flags & HAS_NAMES), extra
+    return cls, attributes, size, types, segments, bool(flags & HAS_NAMES), literal, extra
 
 
 def _positions(predicates: Any) -> list[int]:

@@ -3,7 +3,7 @@
 Everything about an operation that recurs is its *form*: the op, the flags below, lengths of operand groups, static
 result types, and attributes. Forms are unique in a table of the file. A record in a body is the number of a form
 and what its flags and its declaration ask for, in this order: comments, operands, successors, result types that
-name values, result names, regions, and attributes that name values or a symbol.
+name values, an integer of a constant, result names, regions, and attributes that name values or a symbol.
 
 Values are numbered in the order of their definition: results of an operation, then everything in its regions, then
 named results of a signature. An operand is the number of definitions between it and its use. Where a value may be
@@ -28,6 +28,9 @@ ARGUMENTS_SHIFT: Final = 3
 ABSENT: Final = 0
 GIVEN: Final = 1
 IN_BODY: Final = 2
+# An integer of the kind below: constants differ in little else.
+INTEGER_IN_BODY: Final = 3
+LITERAL: Final = "literal"
 
 # The kind of attributes that recur in no other operation, and all kinds that a body may have.
 SYMBOL_NAME: Final = "symbol_name"

@@ -2,13 +2,11 @@
 
 The section holds the first line and runs of operations from one source, then for every operation with a position four
 integers: line difference to the one before (signed), column, number of further lines, and end column. The integers
-are decoded only when a diagnostic asks for a position. So that this cannot fail, the section is checked when the
-file is opened, without decoding it.
+are decoded only when a diagnostic asks for a position.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
@@ -21,8 +19,9 @@ Position = tuple[int, int, int, int]
 
 _FIELDS: Final = 4
 
-_CONTINUED: Final = bytes(range(128, 256))
-_TOO_LONG: Final = re.compile(rb"[\x80-\xff]{5}|[\x80-\xff]\x00")
+# Lines and columns share a made-up offset.
+_LARGEST: Final = (1 << 31) - 1
+_NOWHERE: Final = (1, 1, 1, 1)
 
 
 def position_of(location: Location) -> tuple[str, Position] | None:
@@ -47,7 +46,7 @@ class Positions:
     def __getitem__(self, index: int) -> Position:
         if self._decoded is None:
             self._decoded = _decode_positions(self._line, self._packed)
-        return self._decoded[index]
+        return self._decoded[index] if index < len(self._decoded) else _NOWHERE
 
 
 class RecordedSource(PlacedSource):
@@ -87,20 +86,18 @@ def encode_locations(sources: Sequence[int], positions: Sequence[Position]) -> b
 
 
 class LocationTable:
-    """The locations of all operations. Raises :class:`Damage` unless decoding the positions will succeed."""
+    """The locations of all operations. Raises :class:`Damage` unless the runs fit; positions are looked at later."""
 
     def __init__(self, section: bytes, names: Sequence[str], operations: int) -> None:
         size, at = leading_word(section, 0)
+        if size > len(section) - at:
+            raise _bad("malformed run list")
         head, packed = decode_words(section[at : at + size]), section[at + size :]
-        if len(head) % 2 == 0 or size > len(section) - at:
+        if len(head) % 2 == 0:
             raise _bad("malformed run list")
         files, counts = head[1::2], head[2::2]
         if max(files, default=0) > len(names) or sum(counts) != operations:
             raise _bad(f"the runs do not fit {len(names)} sources and {operations} operations")
-        located = sum(count for file, count in zip(files, counts, strict=True) if file)
-        ends = len(packed.translate(None, _CONTINUED))
-        if ends != _FIELDS * located or not (packed.isascii() or _is_sound(packed)):
-            raise _bad("malformed positions")
         positions = Positions(head[0], packed)
         # Where each run begins; the source of each.
         self._starts: list[int] = []
@@ -130,18 +127,19 @@ class LocationTable:
         return found
 
 
-def _is_sound(packed: bytes) -> bool:
-    return packed[-1] < 128 and _TOO_LONG.search(packed) is None
-
-
 def _decode_positions(line: int, packed: bytes) -> list[Position]:
-    words = decode_words(packed)
+    """The positions. Forged ones that cannot be read are as good as none: a diagnostic must not fail over them."""
+    try:
+        words = decode_words(packed)
+    except Damage:
+        return []
     found: list[Position] = []
-    for at in range(0, len(words), _FIELDS):
+    for at in range(0, len(words) - _FIELDS + 1, _FIELDS):
         line += unzigzag(words[at])
-        # A forged difference must not make lines that no file has.
-        shown = max(line, 1)
-        found.append((shown, words[at + 1], shown + words[at + 2], words[at + 3]))
+        # A forged difference must not make lines that no file has, nor numbers that no text shows.
+        shown = min(max(line, 1), _LARGEST)
+        column, lines, end_column = (min(word, _LARGEST) for word in words[at + 1 : at + _FIELDS])
+        found.append((shown, column, min(shown + lines, _LARGEST), end_column))
     return found
 
 

@@ -172,9 +172,11 @@ def read_type(cursor: Cursor, depth: int = 0) -> t.Type:
         new = read_structure(cursor, depth + 1)
         cursor.local_types.append(new)
         return new
-    types = cursor.types if word & 1 else cursor.local_types
     number = word >> 1
-    found = types[number] if number < len(types) else None
+    if word & 1:
+        return cursor.types[number]
+    types = cursor.local_types
+    found: t.Type | None = types[number] if number < len(types) else None
     if found is None:
         raise Damage(
             "BYTECODE/012",
@@ -225,13 +227,13 @@ def _extents(cursor: Cursor) -> tuple[Any, ...]:
 
 def _shaped(kind: str) -> Callable[[Cursor, int], t.Type]:
     def read(cursor: Cursor, depth: int) -> t.Type:
-        from loom.bytecode.attributes import read_encoding
-
         element = _scalar(cursor)
         dims = _extents(cursor)
         slot = cursor.word()
         encoding: Any = None
         if slot == _STATIC_ENCODING:
+            from loom.bytecode.attributes import read_encoding
+
             encoding = read_encoding(cursor, depth + 1)
         elif slot == _VALUE_ENCODING:
             encoding = cursor.value()
@@ -260,7 +262,7 @@ def _function(cursor: Cursor, depth: int) -> t.Type:
 
 
 def _register(cursor: Cursor, depth: int) -> t.Type:
-    reg_class, count = cursor.string(), cursor.word()
+    reg_class, count = cursor.key(), cursor.word()
     return t.RegType(reg_class, count, read_type(cursor, depth) if cursor.word() else None)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from loom.bytecode import container as c
 from loom.bytecode import index
-from loom.bytecode.attributes import names_values, write_attribute, write_encoding
+from loom.bytecode.attributes import INT_RANGE, names_values, write_attribute, write_encoding
 from loom.bytecode.cursor import Sink
 from loom.bytecode.layout import (
     ABSENT,
@@ -18,13 +18,16 @@ from loom.bytecode.layout import (
     HAS_POSITION,
     HAS_TRIVIA,
     IN_BODY,
+    INTEGER_IN_BODY,
+    LITERAL,
     REGIONS_SHIFT,
     SYMBOL_NAME,
 )
 from loom.bytecode.locations import Position, encode_locations, position_of
+from loom.bytecode.tables import encode_records, encode_strings
 from loom.bytecode.types import names_values as type_names_values
 from loom.bytecode.types import write_structure, write_type
-from loom.bytecode.varint import encode_words
+from loom.bytecode.varint import encode_words, zigzag
 from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
 from loom.ir.diagnostics import Location, fail
@@ -39,8 +42,18 @@ def write_module(module: Module, *, locations: bool = True) -> bytes:
     Raises :class:`~loom.ir.diagnostics.LoomError` when a part of the module has no binary form, such as an
     operand that is defined in another symbol.
     """
+    return write_modules([module], locations=locations)
+
+
+def write_modules(modules: Sequence[Module], *, locations: bool = True) -> bytes:
+    """A file of several modules, which stay as they are and keep their order. Raises as :func:`write_module` does."""
     with deep_recursion():
-        return _Writer(locations).module(module)
+        parts = [(_Writer(locations).sections(module), _only_declares(module)) for module in modules]
+    return c.write_archive(parts, locations=locations)
+
+
+def _only_declares(module: Module) -> bool:
+    return all("declaration" in op.spec.traits for op in module.body)
 
 
 class _Writer:
@@ -61,10 +74,9 @@ class _Writer:
     def sink(self) -> Sink:
         return Sink(self.strings, self.types)
 
-    def module(self, module: Module) -> bytes:
-        bodies: list[bytes] = []
-        records: list[tuple[int, ...]] = []
-        references: list[int] = []
+    def sections(self, module: Module) -> dict[int, bytes]:
+        """The sections of a module's file."""
+        rows: list[index.IndexRow] = []
         for op in module.body:
             name = symbol_name(op)
             try:
@@ -81,39 +93,32 @@ class _Writer:
                     failure_code="unsupported",
                 ) from error
             # Sorted: the order of entries in a dictionary is not part of a program.
-            mentioned = [self._string(s) for s in sorted(set(referenced_symbols(op)))]
-            references += mentioned
-            records.append(self._record(op, name, len(mentioned), body, len(self.places) - before))
-            bodies.append(body)
+            mentioned = sorted(set(referenced_symbols(op)))
+            family = index.family_of(op)
+            operations = len(self.places) - before
+            rows.append(index.IndexRow(name, family, op.name, index.flags_of(op), mentioned, body, operations))
+            for text in (*mentioned, op.name, name, family):
+                if text is not None:
+                    self._string(text)
         head = self._head(module)
         types = self._types()
-        sections = {
-            c.SOURCES: encode_words([self._string(name) for name in self.sources]),
+        sources = encode_words([self._string(name) for name in self.sources])
+        ops = encode_words([word for record in self.op_records for word in record])
+        # What everything else mentions comes first, and all strings are known by then.
+        return {
+            c.STRINGS: encode_strings(self.strings),
+            c.SOURCES: sources,
             c.TYPES: types,
-            c.OPS: encode_words([word for record in self.op_records for word in record]),
-            c.FORMS: _table([list(form) for form in self.forms]),
+            c.OPS: ops,
+            c.FORMS: encode_records([encode_words(list(form)) for form in self.forms]),
             c.MODULE: head,
-            c.SYMBOLS: index.encode_index(records, references),
+            c.SYMBOLS: index.encode_index(rows, self.strings),
+            c.BODIES: b"".join([row.body for row in rows]),
+            c.LOCATIONS: encode_locations(self.places, self.positions) if self.locations else b"",
         }
-        ordered = {c.STRINGS: _strings(self.strings), **sections, c.BODIES: b"".join(bodies)}
-        ordered[c.LOCATIONS] = encode_locations(self.places, self.positions) if self.locations else b""
-        return c.write_container(ordered, locations=self.locations)
 
     def _string(self, text: str) -> int:
         return self.strings.setdefault(text, len(self.strings) + 1)
-
-    def _record(self, op: Op, name: str | None, mentions: int, body: bytes, operations: int) -> tuple[int, ...]:
-        family = index.family_of(op)
-        return (
-            self._string(name) if name is not None else 0,
-            self._string(family) if family is not None else 0,
-            self._string(op.name),
-            index.flags_of(op),
-            mentions,
-            len(body),
-            zlib.crc32(body),
-            operations,
-        )
 
     def _head(self, module: Module) -> bytes:
         sink = self.sink()
@@ -128,13 +133,13 @@ class _Writer:
         return encode_words(sink.words)
 
     def _types(self) -> bytes:
-        records: list[list[int]] = []
+        records: list[bytes] = []
         # Every part of a type entered the table before it, so writing the entries adds none.
         for type_ in self.types:
             sink = self.sink()
             write_structure(sink, type_)
-            records.append(sink.words)
-        return _table(records)
+            records.append(encode_words(sink.words))
+        return encode_records(records)
 
     def op_number(self, op: Op) -> int:
         number = self.ops.get(op.name)
@@ -145,8 +150,8 @@ class _Writer:
             self.op_records.append([self._string(op.name), len(names), *names])
         return number
 
-    def form(self, op: Op, flags: int) -> tuple[int, list[int]]:
-        """Number of the form of an operation, and the positions of the attributes that follow in the body."""
+    def form(self, op: Op, flags: int) -> tuple[int, list[int], int | None]:
+        """Number of an operation's form, positions of attributes that follow in the body, and the integer there."""
         sink = self.sink()
         words = sink.words
         words += (self.op_number(op), flags)
@@ -165,32 +170,27 @@ class _Writer:
             else:
                 write_type(sink, result.type)
         inline: list[int] = []
+        integer: int | None = None
         for i, (attribute, value) in enumerate(zip(spec.attributes, op.attributes, strict=True)):
             if value is None:
                 words.append(ABSENT)
             elif attribute.kind.name == SYMBOL_NAME or names_values(value):
                 words.append(IN_BODY)
                 inline.append(i)
+            elif integer is None and attribute.kind.name == LITERAL and _is_integer(value):
+                words.append(INTEGER_IN_BODY)
+                integer = zigzag(value)
             else:
                 words.append(GIVEN)
                 write_attribute(sink, attribute.kind, value)
-        return self.forms.setdefault(tuple(words), len(self.forms)), inline
+        return self.forms.setdefault(tuple(words), len(self.forms) + 1), inline, integer
 
     def source(self, name: str) -> int:
         return self.sources.setdefault(name, len(self.sources) + 1)
 
 
-def _strings(strings: dict[str, int]) -> bytes:
-    """Number of strings, their lengths in characters, and all of them in UTF-8."""
-    lengths = encode_words([len(text) for text in strings])
-    head = encode_words([len(strings), len(lengths)])
-    # A lone surrogate is legal in memory; text refuses it later.
-    return head + lengths + "".join(strings).encode("utf-8", "surrogatepass")
-
-
-def _table(records: list[list[int]]) -> bytes:
-    """Number of records, their lengths in words, and the records."""
-    return encode_words([len(records), *map(len, records), *(word for record in records for word in record)])
+def _is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value in INT_RANGE
 
 
 class _BodyWriter:
@@ -222,7 +222,7 @@ class _BodyWriter:
             | (HAS_AHEAD if ahead else 0)
             | len(op.regions) << REGIONS_SHIFT
         )
-        form, inline = self.writer.form(op, flags)
+        form, inline, integer = self.writer.form(op, flags)
         words.append(form)
         if trivia:
             self._trivia(op)
@@ -238,6 +238,8 @@ class _BodyWriter:
         for result in results:
             if type_names_values(result.type):
                 write_type(sink, result.type)
+        if integer is not None:
+            words.append(integer)
         if named:
             words += [sink.string_id(r.name) if r.name is not None else 0 for r in results]
         sink.defined += len(results)

@@ -121,18 +121,19 @@ class Member:
             if flags & CHECK:
                 wanted = merge or tests
             else:
-                wanted = merge or (roots and flags & ROOT) or (exports and flags & EXPORTED)
+                wanted = merge or bool((roots and flags & ROOT) or (exports and flags & EXPORTED))
             if wanted or (flags & ROOT and not flags & EXPORTED and self._table.entries.name(ordinal) is None):
                 found.append(ordinal)
         return found
 
     def is_exported(self, ordinal: int) -> bool:
         """Whether a definition is part of the module's interface."""
-        return bool(self._table.entries.flags[ordinal] & EXPORTED)
+        return bool(self._table.entries.flags_at(ordinal) & EXPORTED)
 
     def declares(self, ordinal: int) -> bool:
         """:func:`is_declaration` of the operation at a position."""
-        return bool(self._table.entries.flags[ordinal] & DECLARATION) and self.op_name(ordinal) not in _OWN_DEFINITION
+        declared = bool(self._table.entries.flags_at(ordinal) & DECLARATION)
+        return declared and self.op_name(ordinal) not in _OWN_DEFINITION
 
     def order(self) -> tuple[str, bytes]:
         """A key that does not depend on file names or on the form of the module: its first name and a digest."""
@@ -173,6 +174,10 @@ class _ModuleTable:
     def op_name(self, ordinal: int) -> str:
         """The kind of an operation."""
         return self.ops[ordinal].name
+
+    def flags_at(self, ordinal: int) -> int:
+        """The flags of an operation."""
+        return self.flags[ordinal]
 
     def find(self, name: str) -> int | None:
         """The position of a name."""
