@@ -79,7 +79,7 @@ def loom_register_schedulers() -> Iterable[Scheduler]:
 
 @hookimpl
 def loom_register_emitters() -> Iterable[Emitter]:
-    """HSACO code objects."""
+    """HSACO code objects, and the same as assembly."""
     from loom.plugins.records import Emitter
 
     def emit(request: EmitRequest) -> EmitResult:
@@ -92,9 +92,17 @@ def loom_register_emitters() -> Iterable[Emitter]:
 
         return lower_module(request)
 
+    def write(request: EmitRequest) -> EmitResult:
+        from loom_target_amdgpu.assembly_text import emit_assembly
+
+        return emit_assembly(request)
+
     traits = ("kernel", "low_kernel")
-    summary = "AMD GPU code object (HSACO)"
-    return [Emitter("amdgpu-hsaco", ("amdgpu",), emit, lower, root_traits=traits, summary=summary)]
+    families = ("amdgpu",)
+    return [
+        Emitter("amdgpu-hsaco", families, emit, lower, root_traits=traits, summary="AMD GPU code object (HSACO)"),
+        Emitter("amdgpu-asm", families, write, lower, root_traits=traits, summary="AMD GPU assembly"),
+    ]
 
 
 @hookimpl

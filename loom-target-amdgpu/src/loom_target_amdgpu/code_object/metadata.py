@@ -116,7 +116,8 @@ def _argument_map(argument: KernelArgument) -> dict[str, Any]:
     return fields | {key: value for key, value in optional.items() if value}
 
 
-def _kernel_map(kernel: KernelMetadata) -> dict[str, Any]:
+def kernel_fields(kernel: KernelMetadata) -> dict[str, Any]:
+    """A kernel's entry of the note by its keys."""
     fields: dict[str, Any] = {
         ".name": kernel.name,
         ".symbol": kernel.symbol,
@@ -147,7 +148,7 @@ def encode_metadata(metadata: CodeObjectMetadata) -> bytes:
     root = {
         "amdhsa.version": list(metadata.version),
         "amdhsa.target": metadata.target,
-        "amdhsa.kernels": [_kernel_map(kernel) for kernel in metadata.kernels],
+        "amdhsa.kernels": [kernel_fields(kernel) for kernel in metadata.kernels],
     }
     packed: bytes = msgpack.packb(root)
     return packed
