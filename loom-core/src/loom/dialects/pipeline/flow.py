@@ -82,7 +82,7 @@ class Fold(Op):
     """Combines the records of the innermost time axis into one, element by element and in order."""
 
     kind: str = s.attribute(w.COMBINING)
-    flags: tuple[str, ...] = s.attribute(w.FASTMATH, default=(), required=False)
+    flags: tuple[str, ...] | None = s.optional_attribute(w.FASTMATH)
     source: Value = s.operand(FLOW)
     result: Value = s.result(FLOW, same_type_as="source")
 
