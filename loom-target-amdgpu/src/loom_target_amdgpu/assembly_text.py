@@ -98,7 +98,7 @@ def _instructions(code: bytes, processor: Processor, name: str) -> Iterator[str]
         text = disassemble(decoded, wave_size=processor.wave)
         target = _target(at, decoded)
         if target in labels:
-            text = f"{text.rsplit(None, 1)[0]} {labels[target]}"  # type: ignore[index]  # None is no label
+            text = f"{text.rsplit(None, 1)[0]} {labels[target]}"
         yield _INDENT + text
 
 
