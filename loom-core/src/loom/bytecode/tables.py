@@ -25,7 +25,8 @@ NAME_KINDS: Final = {
     "value": re.compile(r"[A-Za-z0-9_$][A-Za-z0-9_$-]*"),
     "symbol": re.compile(_DOTTED),
     "key": re.compile(_DOTTED + r"(?:\+[A-Za-z0-9_$.-]+)*"),
-    "comment": re.compile(r"[^\n\r]*"),
+    # As in text, where a carriage return at the end of a comment belongs to the line end.
+    "comment": re.compile(r"(?:[^\n]*[^\n\r])?"),
 }
 
 

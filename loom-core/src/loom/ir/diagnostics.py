@@ -214,14 +214,25 @@ class Diagnostic:
         return record
 
 
+# Characters of a source line that are shown whole. Canonical lines are never wrapped, so some are long.
+_LONGEST_LINE = 500
+
+
 def _excerpt(span: Span, colour: str, off: str) -> list[str]:
     if not span.source.text:
         # Only names and positions are known of the source of a bytecode module.
         return []
     line, column = span.source.line_column(span.start)
     text = span.source.line_text(line).expandtabs(1)
-    width = max(1, min(span.end - span.start, len(text) - column + 1))
-    return [f"  {text}", f"  {' ' * (column - 1)}{colour}{'^' * width}{off}"]
+    at = column - 1
+    width = max(1, min(span.end - span.start, len(text) - at))
+    if len(text) > _LONGEST_LINE:
+        # Of a very long line, what is around the place.
+        start = max(0, min(at - _LONGEST_LINE // 4, len(text) - _LONGEST_LINE))
+        before = "... " if start else ""
+        text, at = before + text[start : start + _LONGEST_LINE] + " ...", at - start + len(before)
+        width = min(width, len(text) - at)
+    return [f"  {text}", f"  {' ' * at}{colour}{'^' * width}{off}"]
 
 
 def _location_json(location: Location) -> dict[str, object]:

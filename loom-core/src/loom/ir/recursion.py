@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-DEEP: Final = 60_000
+# Regions inside of each other that a program may have.
+MAX_REGION_DEPTH: Final = 10_000
+# Calls: reading makes up to eight for a region, and everything else fewer.
+DEEP: Final = 100_000
 
 
 @contextmanager

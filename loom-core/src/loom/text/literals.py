@@ -14,6 +14,9 @@ _SPECIAL: Final = {"nan": float("nan"), "-nan": float("nan"), "inf": float("inf"
 _ESCAPES: Final = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
+# Characters of the longest integer in range without leading zeros.
+_LONGEST: Final = 20
+
 INT64_MIN: Final = -(1 << 63)
 INT64_MAX: Final = (1 << 63) - 1
 
@@ -28,12 +31,24 @@ def is_float(token: str) -> bool:
     return token in _SPECIAL or _FLOAT.match(token) is not None
 
 
-def parse_integer(token: str) -> int | None:
-    """The value of an integer literal in the signed 64-bit range, or ``None``."""
+def integer_value(token: str) -> int | None:
+    """The value of an integer literal of any type, or ``None`` if no type is as wide."""
     if not is_integer(token):
         return None
-    value = int(token, 16) if "0x" in token else int(token)
-    return value if INT64_MIN <= value <= INT64_MAX else None
+    if len(token) > _LONGEST:
+        # Python refuses to convert thousands of digits, and it would take long.
+        sign, digits = ("-", token[1:]) if token[0] == "-" else ("", token)
+        prefix, digits = ("0x", digits[2:]) if digits.startswith("0x") else ("", digits)
+        token = sign + prefix + (digits.lstrip("0") or "0")
+        if len(token) > _LONGEST:
+            return None
+    return int(token, 16) if "0x" in token else int(token)
+
+
+def parse_integer(token: str) -> int | None:
+    """The value of an integer literal in the signed 64-bit range, or ``None``."""
+    value = integer_value(token)
+    return value if value is not None and INT64_MIN <= value <= INT64_MAX else None
 
 
 def parse_float(token: str) -> float | None:

@@ -6,20 +6,22 @@ inner definition would capture a reference to an outer one. An unnamed value pri
 
 from __future__ import annotations
 
-from loom.ir.core import Op, Region, Value
+from loom.ir.core import Block, Op, Region, Value
 
 
 class Naming:
     """Names of the values of one module-level operation."""
 
-    __slots__ = ("_next", "_scopes", "_visible", "names")
+    __slots__ = ("_mentions", "_next", "_scopes", "_visible", "names")
 
     def __init__(self, names: dict[Value, str]) -> None:
         self.names = names
         self._next = 0
         # Spelling -> value that it denotes here; undone scope by scope.
         self._visible: dict[str, Value] = {}
-        self._scopes: list[list[tuple[str, Value | None]]] = [[]]
+        # Per open region, the spellings defined in it and what each hides.
+        self._scopes: list[dict[str, Value | None]] = [{}]
+        self._mentions: dict[Value, set[Region]] = {}
 
     def add(self, value: Value) -> None:
         """Name a value in the current scope."""
@@ -29,19 +31,31 @@ class Naming:
         spelling = f"%{number}" if name is None else f"%{name}"
         visible = self._visible
         outer = visible.get(spelling)
-        if outer is not None and (self._in_scope(spelling) or _captures(value, outer)):
+        if outer is not None and (spelling in self._scopes[-1] or self._captures(value, outer)):
             spelling = f"%{name or number}${number}"
             k = 0
             while spelling in visible:
                 spelling = f"%{name or number}${number}${k}"
                 k += 1
             outer = None
-        self._scopes[-1].append((spelling, outer))
+        self._scopes[-1][spelling] = outer
         visible[spelling] = value
         self.names[value] = spelling
 
-    def _in_scope(self, spelling: str) -> bool:
-        return any(entry[0] == spelling for entry in self._scopes[-1])
+    def _captures(self, inner: Value, outer: Value) -> bool:
+        """Whether ``outer`` is mentioned in the region that defines ``inner``, where the name would be hidden."""
+        region = _region_of(inner.owner)
+        if region is None:
+            return True
+        mentions = self._mentions.get(outer)
+        if mentions is None:
+            # Once for a value, not once for every name that hides it.
+            mentions = self._mentions[outer] = set()
+            for user in outer.uses:
+                _climb(user, mentions)
+            for dependent in outer.dependents or ():
+                _climb(dependent.owner, mentions)
+        return region in mentions
 
     def op(self, op: Op) -> None:
         """Name the results of an operation and everything inside it."""
@@ -59,7 +73,7 @@ class Naming:
 
     def region(self, region: Region) -> None:
         """Name everything inside a region."""
-        self._scopes.append([])
+        self._scopes.append({})
         for block in region.blocks:
             for arg in block.args:
                 self.add(arg)
@@ -71,37 +85,21 @@ class Naming:
                     for result in op.results:
                         self.add(result)
                 op = op.next
-        for spelling, outer in reversed(self._scopes.pop()):
+        for spelling, outer in self._scopes.pop().items():
             if outer is None:
                 self._visible.pop(spelling, None)
             else:
                 self._visible[spelling] = outer
 
 
-def _captures(inner: Value, outer: Value) -> bool:
-    """Whether ``outer`` is mentioned in the region that defines ``inner``, where the name would be hidden."""
-    owner = inner.owner
-    region = owner.parent if not isinstance(owner, Op) else owner.parent.parent if owner.parent else None
-    if region is None:
-        return True
-    for user in outer.uses:
-        if _inside(user, region):
-            return True
-    for dependent in outer.dependents or ():
-        holder = dependent.owner
-        block = holder.parent if isinstance(holder, Op) else holder
-        while block is not None:
-            if block.parent is region:
-                return True
-            parent = block.parent.parent if block.parent is not None else None
-            block = parent.parent if parent is not None else None
-    return False
+def _region_of(owner: Op | Block) -> Region | None:
+    block = owner.parent if isinstance(owner, Op) else owner
+    return block.parent if block is not None else None
 
 
-def _inside(op: Op, region: Region) -> bool:
-    current: Op | None = op
-    while current is not None and current.parent is not None:
-        if current.parent.parent is region:
-            return True
-        current = current.parent_op
-    return False
+def _climb(owner: Op | Block, found: set[Region]) -> None:
+    """Add the region of an op or block and all around it, up to one that is there already."""
+    region = _region_of(owner)
+    while region is not None and region not in found:
+        found.add(region)
+        region = _region_of(region.parent) if region.parent is not None else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from loom.ir.core import Block, Module, Op, Region, Value
 from loom.ir.diagnostics import Diagnostic, Location, LoomError, Related, SourceFile, Span, did_you_mean
-from loom.ir.recursion import deep_recursion
+from loom.ir.recursion import MAX_REGION_DEPTH, deep_recursion
 from loom.ir.types import ERROR, SCALARS, Type
 from loom.spec.registry import dialect_names, known_names, load_dialect, lookup
 from loom.text import attributes as attribute_syntax
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Reader = Callable[["Parser", list[str], tuple[SourceFile, int]], Op]
 
 ERROR_LIMIT: Final = 50
+LONGEST_MESSAGE: Final = 400
 
 # Op name -> generated reader, shared by all parsers.
 _READERS: Final[dict[str, Reader]] = {}
@@ -50,12 +51,14 @@ class Parser:
         "i",
         "low_set",
         "pending_results",
+        "region_depth",
         "scope",
         "shadowed",
         "signature",
         "source",
         "tokens",
         "toks",
+        "type_depth",
         "types",
     )
 
@@ -81,6 +84,9 @@ class Parser:
         # Descriptor set of the enclosing Low assembly body, if any.
         self.low_set: object = None
         self._trivia_at = 0
+        # How many regions, and how many types, enclose the token.
+        self.region_depth = 0
+        self.type_depth = 0
 
     # -- errors --------------------------------------------------------------------------------------------
 
@@ -99,9 +105,17 @@ class Parser:
         **params: object,
     ) -> None:
         """Record a diagnostic at a token and go on."""
+        if len(message) > LONGEST_MESSAGE:
+            # A token may be as long as the file.
+            message = f"{message[: LONGEST_MESSAGE // 2]} ... {message[-LONGEST_MESSAGE // 2 :]}"
         self.diagnostics.append(
             Diagnostic(code, message, self.span(token), params, hint=hint, related=related, emitter="parser")
         )
+        if len(self.diagnostics) == ERROR_LIMIT:
+            limit = f"too many errors ({ERROR_LIMIT})"
+            params = {"error_count": ERROR_LIMIT}
+            self.diagnostics.append(Diagnostic("PARSE/012", limit, self.span(token), params, emitter="parser"))
+            raise LoomError(self.diagnostics)
 
     def fail(self, code: str, message: str, token: int, *, hint: str | None = None, **params: object) -> NoReturn:
         """Record a diagnostic at a token and give the statement up."""
@@ -358,9 +372,7 @@ class Parser:
         """After an error in the statement at ``start``, go on at the next line, past any region it opened."""
         self.forward = None
         self.signature = False
-        if sum(d.severity == "error" for d in self.diagnostics) >= ERROR_LIMIT:
-            self.error("PARSE/012", f"too many errors ({ERROR_LIMIT})", self.i, error_count=ERROR_LIMIT)
-            raise LoomError(self.diagnostics)
+        self.type_depth = 0
         self._poison_results(start, block)
         self._resynchronise(start)
 
@@ -441,7 +453,11 @@ class Parser:
         self.blocks = {}
         self.forward = None
         region = Region()
+        self.region_depth += 1
         try:
+            if self.region_depth > MAX_REGION_DEPTH:
+                self.fail("PARSE/003", f"regions nest deeper than {MAX_REGION_DEPTH} levels", self.i - 1,
+                          actual_token="{", expected=f"at most {MAX_REGION_DEPTH} nested regions")  # fmt: skip
             for name, value, token in arguments:
                 self.define(name, value, token)
             self._blocks(region, entry, implicit)
@@ -450,6 +466,7 @@ class Parser:
                 for name in self.defined:
                     del outer_scope[name]
                 outer_scope.update(self.shadowed)
+            self.region_depth -= 1
             self.scope = outer_scope
             self.defined, self.shadowed, self.blocks = outer_defined, outer_shadowed, outer_blocks
             self.pending_results, self.forward, self.signature = outer_pending, outer_forward, outer_signature

@@ -25,6 +25,7 @@ from loom.ir.types import (
     Type,
 )
 from loom.text.lexer import is_word
+from loom.text.literals import parse_integer
 
 if TYPE_CHECKING:
     from loom.ir.attributes import Encoding
@@ -41,6 +42,8 @@ _REG: Final = re.compile(r"reg<\s*([A-Za-z_$][\w$.-]*)(?:\s+x([0-9]+))?\s*(?::\s
 _GROUP_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*\])\s*")
 
 MAX_RANK: Final = 15
+# Types in types.
+MAX_NESTING: Final = 64
 _HEADS_WITH_EXTENTS: Final = ("group", "pool")
 _OTHER_HEADS: Final = ("buffer", "encoding", "reg", "low.storage")
 _BRACKETED: Final = frozenset((*SHAPED_KINDS, *_HEADS_WITH_EXTENTS, "encoding", "reg"))
@@ -118,7 +121,7 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
     dims: list[int | Value] = []
     while (match := _DIM.match(token, at, end)) is not None:
         if match.group(1) is not None:
-            dims.append(int(match.group(1)))
+            dims.append(_extent(p, match.group(1), token))
         else:
             dims.append(p.dimension_value(match.group(2), p.i))
         at = match.end()
@@ -137,7 +140,7 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
             encoding = p.dimension_value(match.group(1), p.i)
             at = match.end()
         elif (match := _ALIGN.match(token, at, end)) is not None and align is None:
-            align = int(match.group(1), 0)
+            align = _extent(p, match.group(1), token)
             at = match.end()
         elif token[at:end].lstrip()[:1] == "#" and encoding is None and align is None:
             encoding, at = _static_encoding(p, token, at, end)
@@ -145,6 +148,14 @@ def _shaped(p: Parser, token: str, kind: str) -> ShapedType:
             p.fail("PARSE/004", f"malformed type '{token}'", p.i, text=token)
     _check_shaped(p, token, kind, dims, element, encoding is not None, align)
     return ShapedType.get(kind, tuple(dims), element, encoding, align)
+
+
+def _extent(p: Parser, digits: str, token: str) -> int:
+    """A number inside a type; errors point at the type."""
+    value = parse_integer(digits)
+    if value is None:
+        p.fail("PARSE/015", f"integer in '{token}' does not fit signed 64 bits", p.i, text=digits)
+    return value
 
 
 def _bad_element(p: Parser, token: str, name: str | None) -> NoReturn:
@@ -197,7 +208,8 @@ def _dims(p: Parser, token: str, kind: str, start: int) -> Type:
         match = _GROUP_DIM.match(token, at, end)
         if match is None:
             p.fail("PARSE/004", f"malformed type '{token}'", start, text=token)
-        dims.append(int(match.group(1)) if match.group(1) is not None else p.dimension_value(match.group(2), start))
+        extent = match.group(1)
+        dims.append(p.dimension_value(match.group(2), start) if extent is None else _extent(p, extent, token))
         at = match.end()
         if at == end:
             if kind == "pool" and len(dims) > 1:
@@ -212,7 +224,7 @@ def _register(p: Parser, token: str) -> Type:
     match = _REG.match(token)
     if match is None or "." not in match.group(1):
         p.fail("PARSE/004", f"malformed register type '{token}'", p.i, text=token)
-    count = int(match.group(2) or 1)
+    count = _extent(p, match.group(2) or "1", token)
     if count < 1:
         p.fail("PARSE/004", "a register type has at least one unit", p.i, text=token)
     payload_text = match.group(3)
@@ -239,9 +251,19 @@ def _function(p: Parser) -> Type:
         p.take(")")
         return types
 
+    _nest(p)
     inputs = side()
     p.take("->")
-    return FunctionType(inputs, side())
+    outputs = side()
+    p.type_depth -= 1
+    return FunctionType(inputs, outputs)
+
+
+def _nest(p: Parser) -> None:
+    """Go one level deeper into a type; hashing and comparing types recurse."""
+    p.type_depth += 1
+    if p.type_depth > MAX_NESTING:
+        p.fail("PARSE/004", f"types nest deeper than {MAX_NESTING} levels", p.i, text=p.toks[p.i])
 
 
 def _nested(p: Parser, head: str) -> Type:
@@ -250,6 +272,7 @@ def _nested(p: Parser, head: str) -> Type:
     if p.toks[p.i] != "<":
         p.fail("PARSE/004", f"'{head}' needs the type that it holds: '{head}<...>'", start, text=head)
     p.take("<")
+    _nest(p)
     parts: list[Type] = []
     for k in range(NESTED_HEADS[head]):
         if k:
@@ -261,6 +284,7 @@ def _nested(p: Parser, head: str) -> Type:
     if p.toks[p.i] == "":
         p.fail("PARSE/026", f"'<' of '{head}' is never closed", start + 1)
     p.take(">")
+    p.type_depth -= 1
     return NestedType(head, tuple(parts), mutable)
 
 

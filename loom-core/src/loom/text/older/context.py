@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
-from loom.ir.types import SCALARS
-from loom.text.literals import is_integer
-from loom.text.older.patterns import Token, balanced_end, collect_trivia, put_in_front
+from loom.ir.types import I1, INTEGERS, SCALARS
+from loom.text.literals import integer_value, is_integer
+from loom.text.older.patterns import MAX_RUN, Token, balanced_end, collect_trivia, put_in_front
 from loom.text.older.spellings import FAMILIES
 
 PROVIDERS: Final = ("template.def", "template.ukernel")
@@ -23,6 +23,8 @@ LOW_SYMBOLS: Final = ("low.func.def", "low.func.decl", "low.kernel.def")
 CONSTANTS: Final = ("scalar.constant", "vector.constant")
 # Tokens between an operation and the type of its result: more than any encoding operation has.
 RESULT_REACH: Final = 200
+# Tokens between a value and its use.
+DEFINITION_REACH: Final = 10_000
 
 
 @attrs.frozen
@@ -83,10 +85,7 @@ def templates(tokens: list[Token], families: frozenset[str]) -> int:
     """Providers end in ``template.return``, are called by ``template.call``, take no inline policy, and their
     families (those in ``families``) are declared."""
     providers = list(_providers(tokens))
-    count = 0
-    for provider in providers:
-        if tokens[provider.start].text == "template.def":
-            count += _returns(tokens, provider.end)
+    count = _returns(tokens, [p.end for p in providers if tokens[p.start].text == "template.def"])
     names = {provider.name for provider in providers}
     drop: set[int] = set()
     for at, token in enumerate(tokens):
@@ -122,20 +121,24 @@ def _inline_words(tokens: Sequence[Token], start: int, end: int | None) -> set[i
     return {at for at in range(start, end or start) if tokens[at].text in INLINE_WORDS}
 
 
-def _returns(tokens: Sequence[Token], start: int) -> int:
-    """Rename the terminators of the body behind a signature."""
-    at = start
-    while tokens[at].text not in ("{", ""):
-        at += 1
-    depth = count = 0
-    while text := tokens[at].text:
-        depth += (text == "{") - (text == "}")
-        if depth == 0:
-            break
-        if text == "func.return":
-            tokens[at].text = "template.return"
+def _returns(tokens: Sequence[Token], signatures: Sequence[int]) -> int:
+    """Rename the terminators of the bodies behind signatures that end at the given positions."""
+    bodies = set()
+    for at in signatures:
+        end = next((k for k in range(at, min(at + MAX_RUN, len(tokens))) if tokens[k].text == "{"), None)
+        if end is not None:
+            bodies.add(end)
+    inside = count = 0
+    nesting: list[bool] = []
+    for at, token in enumerate(tokens if bodies else ()):
+        if token.text == "{":
+            nesting.append(at in bodies)
+            inside += at in bodies
+        elif token.text == "}" and nesting:
+            inside -= nesting.pop()
+        elif token.text == "func.return" and inside:
+            token.text = "template.return"
             count += 1
-        at += 1
     return count
 
 
@@ -169,7 +172,7 @@ def queries(tokens: list[Token]) -> int:
 
 def _encoding_type(tokens: Sequence[Token], before: int, value: str) -> str | None:
     """The encoding type of the last definition of a value before a position."""
-    for at in range(before - 1, -1, -1):
+    for at in range(before - 1, max(before - DEFINITION_REACH, -1), -1):
         if tokens[at].text != value:
             continue
         follow = tokens[at + 1].text
@@ -225,13 +228,12 @@ def constants(tokens: list[Token]) -> int:
     for at, token in enumerate(tokens):
         if token.text not in CONSTANTS or not is_integer(tokens[at + 1].text) or tokens[at + 2].text != ":":
             continue
-        element = tokens[at + 3].text.rstrip(">").rpartition("x")[2].strip()
-        scalar = SCALARS.get(element)
-        if scalar is None or not element.startswith("i") or element in ("i1", "index"):
+        scalar = SCALARS.get(tokens[at + 3].text.rstrip(">").rpartition("x")[2].strip())
+        if scalar is None or scalar not in INTEGERS or scalar is I1:
             continue
-        bits = int(element[1:])
-        value = int(tokens[at + 1].text, 0)
-        if 1 << (bits - 1) <= value < 1 << bits:
+        bits = scalar.width
+        value = integer_value(tokens[at + 1].text)
+        if value is not None and 1 << (bits - 1) <= value < 1 << bits:
             tokens[at + 1].text = str(value - (1 << bits))
             count += 1
     return count

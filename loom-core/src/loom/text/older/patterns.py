@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 # Longest run that `$name...` takes. Statements are short; without a bound an unclosed bracket would cost the file.
-MAX_RUN: Final = 4096
+MAX_RUN: Final = 512
 
 OPENING: Final = {"(": ")", "[": "]", "{": "}", "<": ">"}
 CLOSING: Final = frozenset(OPENING.values())
@@ -144,7 +144,9 @@ def balanced_end(tokens: Sequence[Token], start: int) -> int | None:
 
 
 def _dictionary(tokens: Sequence[Token], start: int, entries: tuple[Entry, ...], bound: Bindings) -> int | None:
-    end = balanced_end(tokens, start) if tokens[start].text == "{" else None
+    if tokens[start].text != "{" or all(tokens[start + 1].text != entry.key for entry in entries):
+        return None
+    end = balanced_end(tokens, start)
     if end is None:
         return None
     found: dict[str, Token] = {}

@@ -44,7 +44,7 @@ TARGETS: Final[tuple[tuple[str, str], ...]] = (
     ("artifact_format = vm_bytecode", "artifact_format = vm_binary"),
     ("hal_buffer_resource_flags = $value ,", ""),
     (", hal_buffer_resource_flags = $value", ""),
-    ("{ hal_buffer_resource_flags = $value }", "{ }"),
+    ("hal_buffer_resource_flags = $value", ""),
     ("asm < $contract > {", "asm {"),
 )
 
