@@ -309,3 +309,31 @@ def test_contended_counters_take_one_step_each(programs: Programs) -> None:
     programs.launch(text, [], [counter, old])
     assert counter[0] == 65536
     assert np.array_equal(old, np.arange(65536))
+
+
+@pytest.mark.parametrize(
+    ("scope", "groups", "races"),
+    [
+        ("workgroup", 1, False), ("workgroup", 2, True), ("device", 2, False), ("system", 2, False),
+        ("subgroup", 1, True), ("thread", 1, True),
+    ],
+)  # fmt: skip
+@pytest.mark.seed("J06")
+def test_atomics_are_atomic_within_their_scope(programs: Programs, scope: str, groups: int, races: bool) -> None:
+    body = f"""
+  %v = buffer.view %o[%at0] : buffer -> view<1xi32>
+  %one = scalar.constant 1 : i32
+  view.atomic.reduce<addi> %one, %v[0] {{ordering = relaxed, scope = {scope}}} : i32, view<1xi32>"""
+    text = programs.kernel(body, "%o: buffer", size=16, groups=groups)
+    out = np.zeros(1, dtype=np.int32)
+
+    def launch() -> None:
+        programs.launch(text, [], [out], facts={"subgroup_size": 8})
+
+    if not races:
+        launch()
+        assert out[0] == 16 * groups
+        return
+    found = programs.fault(launch)
+    assert found.code == "EVALUATE/005"
+    assert "in a scope that does not hold both" in found.message

@@ -53,9 +53,12 @@ CONSTANTS = """
   %four = vector.constant 3 : vector<4xi32>
   %zeros = vector.constant 0 : vector<4xi32>
   %lane0 = vector.from_elements %s7, %z, %s7, %s7 : vector<4xi32>
-  %ascend = vector.from_elements %low, %f : vector<2xf32>
-  %descend = vector.from_elements %f, %low : vector<2xf32>
-  %notanumber = vector.from_elements %nan : vector<1xf32>
+  %f7 = scalar.sitofp %s7 : i32 to f32
+  %f1 = scalar.sitofp %s1 : i32 to f32
+  %none = scalar.subf %inf, %inf : f32
+  %ascend = vector.from_elements %f1, %f7 : vector<2xf32>
+  %descend = vector.from_elements %f7, %f1 : vector<2xf32>
+  %notanumber = vector.from_elements %none : vector<1xf32>
   %offsets = vector.from_elements %z, %s1, %z, %s7 : vector<4xi32>
   %ramp = vector.iota %z step %s1 : vector<4xi32>
   %b = buffer.view %x[%o0] : buffer -> view<8xi32>
@@ -172,8 +175,8 @@ ROWS = [
         " : vector<2xf32>, vector<1xf32> -> vector<2xi8>",
         UNDEFINED,
         "ascending order",
-        "%notanumber = vector.from_elements %nan",
-        "%notanumber = vector.from_elements %low",
+        "%notanumber = vector.from_elements %none",
+        "%notanumber = vector.from_elements %f7",
     ),
     # Part 2, sections 3.2, 4 and 5.
     Row("%r = view.load %b[%i64] : view<8xi32> -> i32", BOUNDS, "outside the extent 8", "%i64", "%i5"),

@@ -286,8 +286,9 @@ def watch(
     if storage.transfers:
         _check_transfers(frame, op, storage, flat, who, located, access)
     site = frame.machine.program.site(op)
+    scope = str(op.attribute("scope")) if "scope" in op.spec.attribute_index else "system"
     for stamps in clock.stamps(who):
-        race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site)
+        race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site, scope)
         if race is not None:
             address, lane = int(flat[race.position]), int(who[race.position])
             raise _racing(frame, op, storage, access, address, lane, race)
@@ -334,12 +335,14 @@ def _racing(
 ) -> Exception:
     other = frame.machine.lanes.describe_item(race.other_item)
     first = frame.machine.program.sites[race.other_site]
-    order = "a barrier" if frame.machine.strands is None else "a record"
+    if {access, race.other} <= {Access.ATOMIC_READ, Access.ATOMIC_WRITE}:
+        why = "in a scope that does not hold both"
+    else:
+        why = f"without {'a barrier' if frame.machine.strands is None else 'a record'} between them"
     return frame.fault(
         FaultCode.DATA_RACE,
         op,
-        f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} "
-        f"without {order} between them",
+        f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} {why}",
         lane,
         related=(Related(f"the other access: '{first.name}' by {other}", first.loc),),
         address=address,

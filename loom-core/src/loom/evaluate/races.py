@@ -1,8 +1,8 @@
 """Finding data races: conflicting accesses by different work-items that nothing orders.
 
-Two accesses conflict when they touch one byte, different work-items make them, at least one writes and at least
-one is not atomic. Barriers order them: within a workgroup all accesses before a barrier precede all accesses
-after it. Work-items of different workgroups are never ordered by barriers.
+Two accesses conflict when they touch one byte, different work-items make them, at least one writes and not both are
+atomic in a scope that holds both work-items. Barriers order them: within a workgroup all accesses before a barrier
+precede all accesses after it. Work-items of different workgroups are never ordered by barriers.
 
 For every granule (the widest unit that all accesses so far respect) a few slots are kept: the last plain writer,
 and two accesses of each other kind. They suffice to find a conflict if there is one: of the readers since the last
@@ -41,13 +41,18 @@ class Access(enum.Enum):
     ATOMIC_WRITE = "changes atomically"
 
 
-#: The earlier accesses that an access conflicts with.
+#: The earlier accesses that an access conflicts with, whatever the scopes of atomic ones.
 CONFLICTS: Final[Mapping[Access, tuple[Access, ...]]] = {
     Access.READ: (Access.WRITE, Access.ATOMIC_WRITE),
     Access.WRITE: (Access.WRITE, Access.READ, Access.ATOMIC_READ, Access.ATOMIC_WRITE),
     Access.ATOMIC_READ: (Access.WRITE,),
     Access.ATOMIC_WRITE: (Access.WRITE, Access.READ),
 }
+
+
+# How far apart two work-items may be for an atomic access of a scope to be atomic to the other (see `_distance`).
+_REACH: Final[Mapping[str, int]] = {"thread": 0, "subgroup": 1, "workgroup": 2, "device": 3, "system": 3}
+_EVERYWHERE: Final = 3
 
 
 @attrs.frozen
@@ -162,37 +167,67 @@ class RaceDetector:
         self._synchronization = synchronization or Synchronization()
         self._generation = self._synchronization.generation
         self._granule = 0
-        self._last: dict[Access, list[_Column]] = {}
+        self._last: dict[tuple[Access, int], list[_Column]] = {}
 
     def note(
-        self, access: Access, addresses: npt.NDArray[np.int64], size: int, stamps: Slots, site: int = 0
+        self,
+        access: Access,
+        addresses: npt.NDArray[np.int64],
+        size: int,
+        stamps: Slots,
+        site: int = 0,
+        scope: str = "system",
     ) -> Race | None:
         """Note accesses of ``size`` bytes at byte offsets by the stamped work-items (arrays of one length).
 
-        ``site`` is the operation that accesses. Returns a conflict with an earlier access if there is one. Plain
-        writes of one call to one granule by different work-items conflict as well.
+        ``site`` is the operation that accesses, ``scope`` that of an atomic access. Returns a conflict with an earlier
+        access if there is one. Plain writes of one call to one granule by different work-items conflict as well, and so
+        do atomic changes by work-items that their scope does not hold.
         """
         if self._generation != self._synchronization.generation:
             self._generation = self._synchronization.generation
             self._last.clear()
+        reach = self._reach(access, scope)
         granules, stamps, positions = self._granules(addresses, size, stamps)
-        for other in CONFLICTS[access]:
-            for column in self._last.get(other, ()):
-                race = self._conflict(column, granules, stamps, positions, other)
+        for (other, other_reach), columns in self._last.items():
+            least = self._least_distance(access, reach, other, other_reach)
+            for column in columns if least is not None else ():
+                race = self._conflict(column, granules, stamps, positions, other, least)
                 if race is not None:
                     return race
-        if access is not Access.WRITE:
-            self._note_pair(access, granules, stamps, site)
-            return None
-        (writer,) = self._columns(access, 1)
-        writer.put(granules, stamps, site)
-        return self._conflict(writer, granules, stamps, positions, access)
+        if access is Access.WRITE:
+            (writer,) = self._columns(access, reach, 1)
+            writer.put(granules, stamps, site)
+            return self._conflict(writer, granules, stamps, positions, access)
+        self._note_pair(access, reach, granules, stamps, site)
+        if access is Access.ATOMIC_WRITE and reach < _EVERYWHERE:
+            for column in self._columns(access, reach, 2):
+                race = self._conflict(column, granules, stamps, positions, access, reach)
+                if race is not None:
+                    return race
+        return None
 
-    def _columns(self, access: Access, count: int) -> list[_Column]:
-        found = self._last.get(access)
+    def _reach(self, access: Access, scope: str) -> int:
+        if access in (Access.READ, Access.WRITE):
+            return 0
+        # Where subgroups are not known, nobody can say who is in another one.
+        return max(_REACH[scope], 2) if scope == "subgroup" and self._subgroup_items is None else _REACH[scope]
+
+    @staticmethod
+    def _least_distance(access: Access, reach: int, other: Access, other_reach: int) -> int | None:
+        """The distance above which two work-items' accesses conflict unless they are ordered; ``None``: at none."""
+        if other in CONFLICTS[access]:
+            return 0
+        writes = Access.ATOMIC_WRITE in (access, other)
+        common = min(reach, other_reach)
+        atomic = {access, other} <= {Access.ATOMIC_READ, Access.ATOMIC_WRITE}
+        return common if atomic and writes and common < _EVERYWHERE else None
+
+    def _columns(self, access: Access, reach: int, count: int) -> list[_Column]:
+        found = self._last.get((access, reach))
         if found is None:
             length = -(-self._size // self._granule)
-            found = self._last[access] = [_Column.empty(length) for _ in range(count)]
+            found = self._last[access, reach] = [_Column.empty(length) for _ in range(count)]
         return found
 
     def _conflict(
@@ -202,12 +237,15 @@ class RaceDetector:
         mine: Slots,
         positions: npt.NDArray[np.intp],
         kind: Access,
+        least: int | None = 0,
     ) -> Race | None:
         other = column.stamps[granules]
         differ = np.flatnonzero((other != EMPTY) & ((other ^ mine) >> _ITEM != 0))
         if differ.size == 0:
             return None
         unordered = ~self._ordered(other[differ], mine[differ])
+        if least:
+            unordered &= self._distance(other[differ], mine[differ]) > least
         if not unordered.any():
             return None
         at = int(differ[np.argmax(unordered)])
@@ -221,8 +259,10 @@ class RaceDetector:
             ordered |= self._same_subgroup(a, b) & (differ & _SUBGROUP_MASK != 0)
         return np.asarray(self._same_group(a, b) & ordered)
 
-    def _note_pair(self, access: Access, granules: npt.NDArray[np.int64], stamps: Slots, site: int) -> None:
-        one, two = self._columns(access, 2)
+    def _note_pair(
+        self, access: Access, reach: int, granules: npt.NDArray[np.int64], stamps: Slots, site: int
+    ) -> None:
+        one, two = self._columns(access, reach, 2)
         # An access takes the first slot when that is empty, its own, or ordered before it: whatever the ordered
         # one could conflict with in the same scope, the new one conflicts with too.
         first = one.stamps[granules]
@@ -283,5 +323,5 @@ class RaceDetector:
         return spread, np.repeat(stamps, count), np.repeat(positions, count)
 
     def _refine(self, factor: int) -> None:
-        for access, columns in self._last.items():
-            self._last[access] = [column.refined(factor) for column in columns]
+        for kind, columns in self._last.items():
+            self._last[kind] = [column.refined(factor) for column in columns]

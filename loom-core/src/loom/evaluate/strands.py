@@ -250,7 +250,13 @@ class StrandRaces(RaceDetector):
         self._pages: dict[Access, dict[int, dict[int, Times]]] = {kind: {} for kind in Access}
 
     def note(
-        self, access: Access, addresses: npt.NDArray[np.int64], size: int, stamps: Slots, site: int = 0
+        self,
+        access: Access,
+        addresses: npt.NDArray[np.int64],
+        size: int,
+        stamps: Slots,
+        site: int = 0,
+        scope: str = "system",
     ) -> Race | None:
         strand = self._strands.current
         if strand is None:
