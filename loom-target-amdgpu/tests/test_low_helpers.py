@@ -253,3 +253,59 @@ def test_nested_calls_are_proven_from_what_the_helper_states(stated: str, code: 
         np.testing.assert_array_equal(run(text, 0), np.arange(32) + value)
     else:
         assert refusal(text) == ("LOWERING/044", code)
+
+
+VECTORS = f"""\
+amdgpu.target<gfx11-generic> @gfx11
+
+low.func.def {GENERIC} @words(%v: reg<amdgpu.vgpr x2>, %n: reg<amdgpu.sgpr>) -> (reg<amdgpu.vgpr x2>, reg<amdgpu.sgpr>) asm {{
+  %low = slice %v[0] : reg<amdgpu.vgpr x2> -> reg<amdgpu.vgpr>
+  %high = slice %v[1] : reg<amdgpu.vgpr x2> -> reg<amdgpu.vgpr>
+  %turned = concat(%high, %low) : (reg<amdgpu.vgpr>, reg<amdgpu.vgpr>) -> reg<amdgpu.vgpr x2>
+  return %turned, %n
+}}
+"""
+
+
+@pytest.mark.seed("H02")
+@pytest.mark.parametrize(("element", "count"), [("i32", 2), ("i16", 4), ("i8", 8)])
+def test_vectors_cross_with_their_elements_end_to_end(element: str, count: int) -> None:
+    """Narrow elements share registers, so that exchanged registers exchange the halves of the vector."""
+    kind = f"vector<{count}x{element}>"
+    wide = element == "i32"
+
+    def column(position: int) -> np.ndarray:
+        text = program(
+            *([] if wide else [f"%e = scalar.trunci %v : i32 to {element}"]),
+            f"%step = scalar.constant -9 : {element}",
+            f"%given = vector.iota %{'v' if wide else 'e'} step %step : {kind}",
+            "%bytes = vector.constant -5 : vector<4xi8>",
+            f"%turned, %same = low.invoke @words(%given, %bytes) : ({kind}, vector<4xi8>) -> ({kind}, vector<4xi8>)",
+            f"%x = vector.extract %turned[{position}] : {kind} -> {element}",
+            "%b = vector.extract %same[3] : vector<4xi8> -> i8",
+            "%k = scalar.extsi %b : i8 to i32",
+            *([] if wide else [f"%y = scalar.extsi %x : {element} to i32"]),
+            f"%r = scalar.muli %{'x' if wide else 'y'}, %k : i32",
+            helpers=VECTORS,
+        )
+        return run(text, 0)
+
+    for position in range(count):
+        source = (position + count // 2) % count
+        np.testing.assert_array_equal(column(position), -5 * (np.arange(32) - 9 * source))
+
+
+@pytest.mark.seed("H02")
+@pytest.mark.parametrize(
+    ("kind", "code"), [("vector<3xi32>", "TARGET/002"), ("vector<2xi8>", "TARGET/002"), ("vector<64xi1>", "TARGET/033")]
+)
+def test_vectors_fill_the_registers_exactly(kind: str, code: str) -> None:
+    constant = "true" if kind.endswith("i1>") else "1"
+    text = program(
+        f"%at = vector.constant {constant} : {kind}",
+        "%bytes = vector.constant 1 : vector<4xi8>",
+        f"%turned, %same = low.invoke @words(%at, %bytes) : ({kind}, vector<4xi8>) -> ({kind}, vector<4xi8>)",
+        "%r = scalar.addi %v, %v : i32",
+        helpers=VECTORS,
+    )
+    assert refusal(text)[0] == code

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
-from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, RegType, ScalarType
+from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, RegType, ScalarType, ShapedType
 from loom.low.invoke import require_invocable
 from loom.plugins.manager import find_target
 from loom_target_amdgpu.profiles import processors
 from loom_target_amdgpu.select.linear import ZERO
+from loom_target_amdgpu.select.packing import as_packed
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import S2, SGPR, Linear, Mask, Number, Root, View
+from loom_target_amdgpu.select.values import S2, SGPR, Linear, Mask, Number, Packed, Root, Vector, View
+from loom_target_amdgpu.select.vector_lanes import shape
 
 
 def _invoke(s: Selector, op: Any) -> None:
@@ -73,6 +76,9 @@ def _registers(s: Selector, op: Op, value: Value, type_: RegType) -> Value:
         root = selected if isinstance(selected, Root) else selected.root
         offset = ZERO if isinstance(selected, Root) else selected.offset
         return _pointer(s, root, offset, type_)
+    bits = _element_bits(value)
+    if bits and isinstance(selected, Packed | Vector):
+        return as_packed(s, selected, bits).registers
     raise fail(
         "TARGET/033",
         f"a value of type {value.type} has no registers on {s.processor.name}",
@@ -98,7 +104,13 @@ def _pointer(s: Selector, root: Root, offset: Linear, type_: RegType) -> Value:
     return s.emit.register(position, type_.reg_class == SGPR) if isinstance(position, int) else position
 
 
-def _result(s: Selector, op: Op, result: Value, register: Value) -> Number | Mask:
+def _element_bits(value: Value) -> int:
+    """Bits of an element of a vector that has registers of its own: its elements lie end to end. Otherwise zero."""
+    element = value.type.element if isinstance(value.type, ShapedType) else None
+    return element.width if element is not I1 and (element in INTEGERS or element in FLOATS) else 0
+
+
+def _result(s: Selector, op: Op, result: Value, register: Value) -> Number | Mask | Packed:
     type_ = result.type
     if type_ is I1 and register.type == S2:
         return Mask(register)
@@ -109,6 +121,10 @@ def _result(s: Selector, op: Op, result: Value, register: Value) -> Number | Mas
         assert isinstance(type_, ScalarType)
         if len(words) == (2 if type_.width == 64 else 1):
             return Number(words)
+    bits = _element_bits(result)
+    count = math.prod(shape(result)) if bits else 0
+    if bits and len(words) == -(-count * bits // 32):
+        return Packed(s.emit.to_vector(register), bits, count)
     raise fail(
         "TARGET/002",
         f"a result in {register.type} cannot be a value of type {type_}",
