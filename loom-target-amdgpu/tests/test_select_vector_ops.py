@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
-from amdgpu_agreement import TARGETS, agree, run_both
+from amdgpu_agreement import TARGETS, agree, compile_text, run_both
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(31)
@@ -242,3 +242,51 @@ def test_duplicate_addresses_are_combined(target: str) -> None:
     machine, expected = run_both(ATOMIC.format(op=op), target, [], [values, np.zeros(256, "i4"), np.zeros((64, 3), "i4")])
     assert np.array_equal(machine[1], expected[1])
     assert machine[1].sum() == values.sum()
+
+
+PAIRS = [
+    *((name, "f16", 2) for name in ("addf", "subf", "mulf")), ("fmaf", "f16", 3), ("negf", "f16", 1), ("absf", "bf16", 1),
+    *((name, "i16", 2) for name in ("addi", "subi", "muli", "minsi", "maxsi", "minui", "maxui", "andi", "ori", "xori")),
+    ("fmai", "i16", 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("name", "type_", "operands"), PAIRS)
+def test_pairs_of_16_bit_elements(name: str, type_: str, operands: int, target: str) -> None:
+    """One instruction for two elements; nothing takes them apart between load and store."""
+    given = ", ".join(f"%x{i}" for i in range(operands))
+    body = f"  %r = vector.{name} {given} : vector<6x{type_}>"
+    inputs = [(type_, 6)] * operands
+    arrays = [noise(type_, 6) for _ in inputs]
+    if type_ == "f16":
+        edges = np.array([0, -0.0, 65504, 6e-8, np.inf, -np.inf, np.nan, 1, 3e-5], "f2")
+        for array in arrays:
+            array[: COUNT // 2] = RNG.choice(edges, (COUNT // 2, 6))
+    check(body, inputs, (type_, 6), target, *arrays)
+    low = compile_text(rows(body, inputs, (type_, 6)), target).low_text
+    if name not in ("negf", "absf", "andi", "ori", "xori"):
+        assert low.count("= v_pk_") == 3
+    # Addresses are shifted to the left.
+    assert "v_lshrrev_b32" not in low
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["shli", "shrui", "shrsi"])
+def test_shifts_of_pairs(name: str, target: str) -> None:
+    amounts = RNG.integers(0, 16, (COUNT, 4)).astype("i2")
+    body = f"  %r = vector.{name} %x0, %x1 : vector<4xi16>"
+    check(body, [("i16", 4), ("i16", 4)], ("i16", 4), target, noise("i16", 4), amounts)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_pairs_with_one_value_for_all(target: str) -> None:
+    """A value for all elements is doubled once; what works on single elements takes pairs apart."""
+    body = """  %half = scalar.constant 0.5 : f16
+  %all = vector.splat %half : vector<4xf16>
+  %scaled = vector.mulf %x0, %all : vector<4xf16>
+  %e = vector.extract %x0[3] : vector<4xf16> -> f16
+  %own = vector.splat %e : vector<4xf16>
+  %sum = vector.fmaf %scaled, %own, %all : vector<4xf16>
+  %r = vector.maximumf %sum, %x0 : vector<4xf16>"""
+    check(body, [("f16", 4)], ("f16", 4), target)

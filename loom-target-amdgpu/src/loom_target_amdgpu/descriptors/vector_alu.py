@@ -51,6 +51,8 @@ AaB | v_mov_b32_dpp16 | dst:v=old | old:v src:v | dpp_ctrl | isa=v_mov_b32 form=
 * | v_fma_f16 | dst:v.low16 | a:v.low16 b:v.low16 c:v.low16 | | <mode swap |
 * | v_fma_f64 | dst:v2 | a:sv2 b:sv2 c:sv2 | | <mode swap |
 34 | v_fmac_f64 | dst:v2=acc | acc:v2 a:sv2 b:v2 | | <mode |
+* | v_pk_add_f16 v_pk_mul_f16 | dst:v | lhs:sv rhs:sv | | <mode |
+* | v_pk_add_f16_neg_rhs | dst:v | lhs:sv rhs:sv | | isa=v_pk_add_f16 <mode mod=neg_lo:2,neg_hi:2 |
 * | v_pk_fma_f16 | dst:v | a:sv b:sv c:sv | | <mode | src0_lit(a=imm32!)[AaB] src1_lit(b=imm32!)[AaB] src2_lit(c=imm32!)[AaB]
 * | v_pk_add_u16 v_pk_sub_i16 v_pk_mul_lo_u16 v_pk_min_i16 v_pk_max_i16 v_pk_min_u16 v_pk_max_u16 | dst:v | lhs:sv rhs:sv | | |
 * | v_pk_lshlrev_b16 v_pk_lshrrev_b16 v_pk_ashrrev_i16 | dst:v | shift:sv value:sv | | |

@@ -127,9 +127,14 @@ class View:
 
 @attrs.frozen(eq=False)
 class Vector:
-    """A vector value: one number or condition per element, row-major."""
+    """A vector value: one number or condition per element, row-major.
+
+    ``halves`` are the words of 16-bit elements where two of them still share each: what works on pairs reads these,
+    and then nothing is left of the elements' own code.
+    """
 
     elements: tuple[Number | Condition, ...]
+    halves: tuple[Word, ...] | None = None
 
 
 @attrs.frozen(eq=False)

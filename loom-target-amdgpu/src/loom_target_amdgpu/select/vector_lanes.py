@@ -22,6 +22,7 @@ from loom_target_amdgpu.select import (
 )
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.control import choose
+from loom_target_amdgpu.select.packed_lanes import paired_lanewise
 from loom_target_amdgpu.select.packing import unpacked
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Number, Packed, Vector, constant
@@ -113,6 +114,12 @@ def _lanewise(s: Selector, op: Any) -> None:
     columns = [elements(s, v) for v in op.operands]
     types = [element_type(v) for v in op.operands]
     out = element_type(op.result)
+    if all(type_ is out for type_ in types):
+        vectors = [v if isinstance(v := s.get(operand), Vector) else None for operand in op.operands]
+        together = paired_lanewise(s, name, vectors, out)
+        if together is not None:
+            s.set(op.result, together)
+            return
     found = [apply_scalar(s, name, list(zip(row, types, strict=True)), out, op) for row in zip(*columns, strict=True)]
     s.set(op.result, Vector(tuple(found)))
 

@@ -16,6 +16,7 @@ from loom_target_amdgpu.select.control import conditional
 from loom_target_amdgpu.select.layouts import scaled_index, strides
 from loom_target_amdgpu.select.linear import plus, times
 from loom_target_amdgpu.select.memory import element_offset, from_memory, load_words, storage_bits, store_words
+from loom_target_amdgpu.select.packed_lanes import paired
 from loom_target_amdgpu.select.packing import pack_words
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Condition, Linear, Number, Root, Vector, View, Word
@@ -129,10 +130,22 @@ def view_of(s: Selector, value: Value) -> View:
 
 
 def _load(s: Selector, op: Any) -> None:
-    view = view_of(s, op.source)
-    s.set(
-        op.result, Vector(tuple(load_lanes(s, op, view, _positions(s, op, view, op.result), element_type(op.result))))
-    )
+    view, type_ = view_of(s, op.source), element_type(op.result)
+    forms = _positions(s, op, view, op.result)
+    pairs = _in_pairs(s, view, forms) if type_.width == 16 else None
+    if pairs is None:
+        s.set(op.result, Vector(tuple(load_lanes(s, op, view, forms, type_))))
+        return
+    words: list[Word] = []
+    for form, lanes in pairs:
+        words += load_words(s, op, view.root, form, 16 * len(lanes))
+    s.set(op.result, paired(s, tuple(words)))
+
+
+def _in_pairs(s: Selector, view: View, forms: Sequence[Linear]) -> list[tuple[Linear, tuple[int, ...]]] | None:
+    """The accesses of 16-bit elements, if each of them is of whole words."""
+    found = [piece for run in runs(forms, 2) for piece in pieces(s, view.root, run, 2)]
+    return found if found and all(len(lanes) % 2 == 0 for _, lanes in found) else None
 
 
 def load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_: ScalarType) -> list[Element]:
@@ -160,7 +173,15 @@ def words_of(s: Selector, element: Element, type_: ScalarType) -> tuple[Word, ..
 
 def _store(s: Selector, op: Any) -> None:
     view = view_of(s, op.target)
-    store_lanes(s, op, view, _positions(s, op, view, op.value), elements(s, op.value), element_type(op.value))
+    forms, held = _positions(s, op, view, op.value), s.get(op.value)
+    halves = held.halves if isinstance(held, Vector) else None
+    pairs = _in_pairs(s, view, forms) if halves is not None else None
+    if halves is None or pairs is None:
+        store_lanes(s, op, view, forms, elements(s, op.value), element_type(op.value))
+        return
+    for form, lanes in pairs:
+        words = halves[lanes[0] // 2 : lanes[-1] // 2 + 1]
+        store_words(s, op, view.root, form, words, 16 * len(lanes))
 
 
 def store_lanes(
