@@ -108,6 +108,13 @@ func.def @increment(%x: buffer) {
   func.return
 }
 
+func.def @scale(%x: view<4xf32>, %by: f32) {
+  %old = view.load %x[1] : view<4xf32> -> f32
+  %new = scalar.mulf %old, %by : f32
+  view.store %new, %x[1] : f32, view<4xf32>
+  func.return
+}
+
 check.scenario @storage {
   check.trial[2](%t: index, %entropy: check.entropy) {
     %x = check.generate.iota offset(0) step(1) : tensor<4xi32>
@@ -121,6 +128,12 @@ check.scenario @storage {
     %y = check.invoke<@same>(%x) : (tensor<4xi32>) -> (buffer)
     %z = check.invoke<@same>(%y) : (buffer) -> (buffer)
     check.expect.equal actual(%z) expected(%y) : buffer
+    %f = check.generate.fill value(1.5) : tensor<4xf32>
+    %by = check.literal value(2.0) : f32
+    check.invoke<@scale>(%f, %by) : (tensor<4xf32>, f32) -> ()
+    %second = check.tensor.view %f offset(4) : tensor<4xf32> -> tensor<1xf32>
+    %scaled = check.generate.fill value(3.0) : tensor<1xf32>
+    check.expect.equal actual(%second) expected(%scaled) : tensor<1xf32>
   }
   check.return
 }

@@ -14,7 +14,7 @@ from attrs import frozen
 from loom.evaluate.numeric.formats import FORMATS
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import LoomError
-from loom.ir.types import BUFFER, ScalarType, Type
+from loom.ir.types import BUFFER, ScalarType, Type, is_view
 from loom.plugins.records import OpenDevice
 
 PREFIX: Final = "__check_"
@@ -48,7 +48,8 @@ class FunctionKernel:
 def add_function_kernels(module: Module, functions: Sequence[str]) -> tuple[Module, dict[str, FunctionKernel]]:
     """A copy of a module with a kernel for each function that can have one, and these kernels by function.
 
-    A function can have one when it takes scalars and buffers and returns scalars, or buffers that it was given.
+    A function can have one when it takes scalars, buffers and views of known extents, and returns scalars, or buffers
+    that it was given.
     """
     from loom import api
 
@@ -112,7 +113,8 @@ kernel.def @{PREFIX}{name}() {{
 
 
 def _is_passed(type_: Type) -> bool:
-    return type_ is BUFFER or isinstance(type_, ScalarType)
+    # A type without a text of its own names values of the signature.
+    return type_ is BUFFER or isinstance(type_, ScalarType) or (is_view(type_) and bool(type_.text))
 
 
 def _store(number: int, name: str) -> list[str]:
