@@ -46,7 +46,8 @@ class TextMutator:
         choose = self.random
         text = "\n\n".join(choose.choice(self.pieces) for _ in range(choose.randint(1, 3))) + "\n"
         for _ in range(choose.choice((1, 1, 1, 2, 3))):
-            text = choose.choice(self.KINDS)(self, text) or "x"
+            made: str = choose.choice(self.KINDS)(self, text)
+            text = made or "x"
         return text
 
     def _delete(self, text: str) -> str:
@@ -65,7 +66,8 @@ class TextMutator:
         other = self.random.choice(self.pieces)
         start = self.random.randrange(len(other))
         at = self.random.randrange(len(text))
-        return text[:at] + other[start : start + self.random.randint(1, 200)] + text[at:]
+        part: str = other[start : start + self.random.randint(1, 200)]
+        return text[:at] + part + text[at:]
 
     def _swap(self, text: str) -> str:
         """Exchange two tokens."""
@@ -79,7 +81,8 @@ class TextMutator:
         """Another word of the language in the place of a token."""
         spans = [match.span() for match in TOKEN.finditer(text)]
         a, b = self.random.choice(spans or [(0, 0)])
-        return text[:a] + self.random.choice(self.tokens) + text[b:]
+        token: str = self.random.choice(self.tokens)
+        return text[:a] + token + text[b:]
 
     def _number(self, text: str) -> str:
         spans = [match.span() for match in re.finditer(r"\d+(?:\.\d+)?", text)]

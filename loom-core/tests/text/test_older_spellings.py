@@ -148,6 +148,9 @@ def test_unclosed_brackets_in_older_files_end_in_a_diagnostic() -> None:
         "func.decl @f(%a: view<4xf32, #strided<stride=>>)",
         'encoding.isa %e, "x" :',
         "vector.load.mask %v[",
+        "amdgpu.target<",
+        "template.def",
+        "func.template",
     ):
         with pytest.raises(LoomError):
             parse_module(text)

@@ -219,6 +219,8 @@ def encoding(p: Parser) -> Encoding:
 def _encoding_item(p: Parser, primary: list[object], params: dict[str, object]) -> None:
     token = p.toks[p.i]
     if p.toks[p.i + 1] == "=":
+        if not is_word(token):
+            p.expected(p.i, "the name of a parameter")
         if token in params:
             p.fail("PARSE/029", f"parameter '{token}' is given twice", p.i, param_name=token)
         p.i += 2

@@ -51,7 +51,10 @@ def current_form(text: str, name: str, *, migrate: bool = False) -> CurrentForm 
     """
     found = Tokens(text)
     tokens = [Token(word, i, found.trivia.get(i, [])) for i, word in enumerate(found.texts[:-SENTINELS])]
-    tokens.append(Token(END, len(tokens), found.trivia.get(len(tokens), [])))
+    count = len(tokens)
+    tokens.append(Token(END, count, found.trivia.get(count, [])))
+    # Looking ahead needs no bounds checks.
+    tokens += [Token(END, count) for _ in range(SENTINELS - 1)]
     header = _split_header(tokens[0], text)
     # A file may use an older family name as an alias of its own.
     kept = frozenset(a.text for a, b in itertools.pairwise(tokens) if a.text[:1] == "#" and b.text == "=")
@@ -71,7 +74,7 @@ def current_form(text: str, name: str, *, migrate: bool = False) -> CurrentForm 
     source = SourceFile(name, text)
     source.set_token_spans([spans[token.origin] for token in tokens])
     trivia = {i: token.trivia for i, token in enumerate(tokens) if token.trivia}
-    return CurrentForm(source, Tokens.of([token.text for token in tokens[:-1]], trivia), count)
+    return CurrentForm(source, Tokens.of([token.text for token in tokens if token.text != END], trivia), count)
 
 
 def _split_header(first: Token, text: str) -> list[str | None]:
