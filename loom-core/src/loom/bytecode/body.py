@@ -12,6 +12,7 @@ from loom.bytecode.cursor import Cursor, Tables, bad_value
 from loom.bytecode.failures import Damage
 from loom.bytecode.layout import (
     ARGUMENTS_SHIFT,
+    BLOCK_EXTRAS,
     HAS_AHEAD,
     HAS_NAMES,
     HAS_POSITION,
@@ -260,20 +261,47 @@ class BodyReader:
     def _regions(self, op: Op, count: int, depth: int) -> None:
         if depth > MAX_DEPTH:
             raise self._bad(f"regions nest deeper than {MAX_DEPTH}", "nesting")
+        cursor = self.cursor
         for _ in range(count):
-            size = self.cursor.count()
+            size = cursor.count()
             if size == 0:
                 raise self._bad("a region has no block", "region")
-            region = Region([Block() for _ in range(size)])
+            region = Region()
             region.parent = op
-            for block in region.blocks:
-                self._block(block, region.blocks, depth)
             op.regions.append(region)
+            region.blocks = blocks = [Block() for _ in range(size)]
+            for block in blocks:
+                block.parent = region
+                self._block(block, blocks, depth)
 
     def _block(self, block: Block, blocks: list[Block], depth: int) -> None:
         cursor = self.cursor
-        words, names = cursor.words, self.names
+        words, names, values = cursor.words, self.names, cursor.values
         flags = cursor.word()
+        if flags & BLOCK_EXTRAS:
+            self._block_extras(block, flags)
+        at = cursor.at
+        for index in range(flags >> ARGUMENTS_SHIFT):
+            word = words[at]
+            if word & 1 and word > 1:
+                type_ = cursor.types[word >> 1]
+                at += 1
+            else:
+                cursor.at = at
+                type_ = read_type(cursor)
+                at = cursor.at
+            value = Value(type_, block, index, names[words[at]])
+            block.args.append(value)
+            at += 1
+            values.append(value)
+            if not word & 1:
+                self.late_values.append(value)
+        cursor.at = at + 1
+        self._ops(block, words[at], blocks, depth)
+
+    def _block_extras(self, block: Block, flags: int) -> None:
+        """What few blocks have: comments, a label, a position."""
+        cursor = self.cursor
         if flags & HAS_TRIVIA:
             block.blank_before, block.comments = self._trivia()
         if flags & HAS_NAMES:
@@ -283,23 +311,6 @@ class BodyReader:
             if not 0 < file <= len(self.sources):
                 raise IndexError
             block.loc = placed_span(self.sources[file - 1], [cursor.word() for _ in range(4)])
-        at = cursor.at
-        for _ in range(flags >> ARGUMENTS_SHIFT):
-            word = words[at]
-            if word & 1 and word > 1:
-                type_ = cursor.types[word >> 1]
-                at += 1
-            else:
-                cursor.at = at
-                type_ = read_type(cursor)
-                at = cursor.at
-            value = block.add_argument(type_, names[words[at]])
-            at += 1
-            cursor.values.append(value)
-            if not word & 1:
-                self.late_values.append(value)
-        cursor.at = at + 1
-        self._ops(block, words[at], blocks, depth)
 
     # -- attributes that name values -----------------------------------------------------------------------
 

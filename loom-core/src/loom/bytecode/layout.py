@@ -22,6 +22,7 @@ REGIONS_SHIFT: Final = 3
 
 # A block begins with a word of flags, too: trivia, a label (as a name), a position, and the number of arguments.
 HAS_POSITION: Final = 4
+BLOCK_EXTRAS: Final = HAS_TRIVIA | HAS_NAMES | HAS_POSITION
 ARGUMENTS_SHIFT: Final = 3
 
 # State of an attribute in a form.

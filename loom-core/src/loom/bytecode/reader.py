@@ -115,6 +115,7 @@ class BytecodeFile:
         module = Module(self.name)
         module.header = self.header
         module.aliases = dict(self.aliases)
+        self._tables.strings.load()
         # As in reading text: collecting cyclic garbage while a large program grows costs time and frees nothing.
         was_enabled = gc.isenabled()
         gc.disable()

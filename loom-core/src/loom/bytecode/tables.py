@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from operator import le
 from typing import Any, Final, TypeVar
 
 from loom.bytecode.failures import Damage
@@ -114,6 +115,17 @@ class Strings(Lazy[str]):
             return self.records[number].decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
             raise bad_record("strings", number, "utf8") from None
+
+    def load(self) -> None:
+        """Decode all strings at once, for those who will need most of them."""
+        section, count = self.records.section, self.count
+        base = _U32.size * (count + 1)
+        text = section[base:]
+        ends = struct.unpack_from(f"<{count}I", section, _U32.size) if count else ()
+        if text.isascii() and all(map(le, ends, ends[1:])):
+            whole = text.decode()
+            pieces = [whole[start:end] for start, end in pairwise((0, *ends))]
+            self.update(zip(range(1, count + 1), pieces, strict=True))
 
 
 def encode_strings(strings: Iterable[str]) -> bytes:
