@@ -82,6 +82,15 @@ def open_bytes(data: bytes, name: str) -> Module | BytecodeFile:
     return BytecodeFile.open(data, name)
 
 
+def open_modules(data: bytes, name: str) -> list[Module | BytecodeFile]:
+    """Like :func:`open_bytes` for a file that may hold several modules."""
+    if not is_bytecode(data):
+        return [load_bytes(data, name)]
+    from loom.bytecode import open_modules as open_file
+
+    return list(open_file(data, name))
+
+
 def is_bytecode(data: bytes) -> bool:
     """Whether the contents of a file are a module in binary form."""
     return data.startswith(BYTECODE_MAGIC)
@@ -92,6 +101,14 @@ def to_bytecode(module: Module) -> bytes:
     from loom.bytecode import write_module
 
     return write_module(module)
+
+
+def to_archive(modules: Sequence[Linkable]) -> bytes:
+    """The binary form of several modules in one file; see :mod:`loom.bytecode`. Their order does not matter."""
+    from loom.bytecode import write_modules
+    from loom.link.member import Member, Role, in_order
+
+    return write_modules([member.module() for member in in_order(Member(m, Role.INPUT) for m in modules)])
 
 
 def decode_source(data: bytes, name: str) -> str:

@@ -143,3 +143,32 @@ def test_other_commands_bind_the_same_values(folder: Path, capsys: pytest.Captur
     assert check_tool.main(["all.loom", "--device=reference", "--config=factor=3"]) == 0
     assert check_tool.main(["all.loom", "--device=reference", "--config=factor=4"]) == 1
     assert compile_tool.build_parser().parse_args(["all.loom", "--config=factor=3"]).config == ["factor=3"]
+
+
+def test_archives_hold_modules_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A library of several modules: each keeps its private names, and a link takes what it needs from all of them."""
+    helper = "func.def @helper() -> (i32) {{\n  %r = scalar.constant {0} : i32\n  func.return %r : i32\n}}\n\n"
+    export = "func.def public @f{0}() -> (i32) {{\n  %r = func.call @helper() : () -> (i32)\n  func.return %r : i32\n}}\n"
+    user = "".join(f"func.decl @f{k}() -> (i32)\n\n" for k in range(3)) + "func.def public @sum() -> (i32) {\n"
+    user += "".join(f"  %f{k} = func.call @f{k}() : () -> (i32)\n" for k in range(3))
+    user += "  %a = scalar.addi %f0, %f1 : i32\n  %b = scalar.addi %a, %f2 : i32\n  func.return %b : i32\n}\n"
+    Path("user.loom").write_text(user)
+    names = [f"part{k}.loom" for k in range(3)]
+    for k, name in enumerate(names):
+        Path(name).write_text((helper + export).format(k))
+    assert link_tool.main([*names, "--mode=archive", "--output=parts.loombc"]) == 0
+    archive = Path("parts.loombc").read_bytes()
+    assert link_tool.main([*names[::-1], "--mode=archive", "--output=parts.loombc"]) == 0
+    assert Path("parts.loombc").read_bytes() == archive
+    assert link_tool.main(["user.loom", "--library=parts.loombc", "--root=@sum", "--output=a.loom"]) == 0
+    libraries = [f"--library={name}" for name in names]
+    assert link_tool.main(["user.loom", *libraries, "--root=@sum", "--output=b.loom"]) == 0
+    assert Path("a.loom").read_text() == Path("b.loom").read_text()
+    assert symbols(Path("a.loom").read_text()) >= {"sum", "helper", "helper$0", "helper$1"}
+    assert check_tool.main(["parts.loombc", "--device=reference"]) == 1
+    assert "the file has 3 modules, and one is needed here" in capsys.readouterr().err
+
+
+def test_archives_are_bytecode(folder: Path) -> None:
+    with pytest.raises(SystemExit):
+        link_tool.main(["program.loom", "library.loom", "--mode=archive", "--to=text"])

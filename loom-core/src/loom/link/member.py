@@ -143,7 +143,11 @@ class Member:
         """The canonical text of the module, for telling apart modules with equal names in them."""
         from loom.text.printer import print_module
 
-        return print_module(self._table.module())
+        return print_module(self.module())
+
+    def module(self) -> Module:
+        """All of the module."""
+        return self._table.module()
 
 
 class _ModuleTable:

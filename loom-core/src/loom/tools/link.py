@@ -30,6 +30,7 @@ EXAMPLES = """\
   loom-link root.loom --library=layer.loom --allow-unresolved --output=partial.loombc
   loom-link partial.loombc --library=kernel.loom --root=@program --config=net.depth=4
   loom-link a.loom b.loom --mode=merge
+  loom-link layers/a.loom layers/b.loom --mode=archive --output=layers.loombc
   loom-link model.loom --library=kernel.loom --root=@program --print-plan
 """
 
@@ -45,9 +46,10 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("inputs", nargs="+", metavar="FILE", help="direct inputs; '-' reads standard input")
     parser.add_argument(
         "--mode",
-        choices=("auto", "merge", "link"),
+        choices=("auto", "merge", "link", "archive"),
         default="auto",
-        help="link by roots, or merge the inputs whole (default: link if there is a root, library or target)",
+        help="link by roots, merge the inputs whole into one module, or put them into one bytecode file as they are "
+        "(default: link if there is a root, library or target, else merge)",
     )
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="destination (default: -)")
     add_form_options(parser)
@@ -99,8 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point."""
     parser = build_parser()
     args = parser.parse_args(argv)
-    if args.mode == "merge" and _selects(args):
-        parser.error("--mode=merge takes no roots, libraries or target")
+    if args.mode in ("merge", "archive") and _selects(args):
+        parser.error(f"--mode={args.mode} takes no roots, libraries or target")
+    if args.mode == "archive" and (args.target_format == "text" or args.config or args.config_file):
+        parser.error("--mode=archive writes bytecode, and keeps its modules as they are")
     if args.dependency_component is not None and args.dependency_report is None:
         parser.error("--dependency-component names the component of a --dependency-report")
     return run_tool("loom-link", lambda: _run(args))
@@ -116,7 +120,8 @@ def _run(args: argparse.Namespace) -> int:
     from loom import api
 
     def opened(paths: Iterable[str]) -> list[Linkable]:
-        return [api.open_bytes(*read_module_input(path, args.source_format)) for path in paths]
+        read = [api.open_modules(*read_module_input(path, args.source_format)) for path in paths]
+        return [module for modules in read for module in modules]
 
     modules = {
         "inputs": opened(args.inputs),
@@ -126,6 +131,9 @@ def _run(args: argparse.Namespace) -> int:
     }
     if args.list_symbols:
         _print_symbols(modules, args)
+        return EXIT_OK
+    if args.mode == "archive":
+        write_output(args.output, _archive(modules["inputs"], args))
         return EXIT_OK
     result = _link(modules, args)
     module = result.module
@@ -142,6 +150,19 @@ def _run(args: argparse.Namespace) -> int:
         return EXIT_OK
     write_module_output(args.output, module, args.target_format)
     return EXIT_OK
+
+
+def _archive(modules: Sequence[Linkable], args: argparse.Namespace) -> bytes:
+    from loom import api
+    from loom.link.member import Member, Role
+
+    whole = [Member(module, Role.INPUT).module().clone() for module in modules]
+    for module in whole:
+        if args.strip_check:
+            _strip_checks(module)
+        if args.verify == "true":
+            api.verify(module)
+    return api.to_archive(whole)
 
 
 def _link(modules: dict[str, list[Linkable]], args: argparse.Namespace) -> LinkResult:
