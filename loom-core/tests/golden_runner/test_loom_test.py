@@ -348,6 +348,8 @@ def test_update_leaves_globs_and_unreadable_files_alone(folder: Path) -> None:
     name = write(folder, globs)
     assert not run_file(name, Request(update=True)).updated
     assert (folder / name).read_text() == globs
+    name = write(folder, "// RUN: verify\n// INPUT: bytecode\nno bytes\n// ----\nx\n")
+    assert not run_file(name, Request(update=True)).updated
     name = write(folder, "// RUN: nonsense\nx\n")
     assert run_file(name, Request(update=True)).fault is not None
     assert (folder / name).read_text() == "// RUN: nonsense\nx\n"

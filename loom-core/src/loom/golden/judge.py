@@ -35,9 +35,10 @@ class Hunk:
 class CaseResult:
     """The outcome of one case.
 
-    ``raw`` is what happened, ``final`` what it means for the run: ``XFAIL`` turns one into the other. ``product`` is
-    the text that was made, if one was. ``matched`` has for each annotation the diagnostic it consumed, ``left`` the
-    diagnostics that none did. ``hunks`` is how the product differs from the expected text.
+    ``raw`` is what happened, ``final`` what it means for the run: ``XFAIL`` turns one into the other. One that could not
+    be run as written has not ``ran``. ``product`` is the text that was made, if one was. ``matched`` has for each
+    annotation the diagnostic it consumed, ``left`` the diagnostics that none did. ``hunks`` is how the product differs
+    from the expected text.
     """
 
     case: Case
@@ -49,6 +50,7 @@ class CaseResult:
     matched: tuple[Diagnostic | None, ...] = ()
     left: tuple[Diagnostic, ...] = ()
     hunks: tuple[Hunk, ...] = ()
+    ran: bool = False
 
 
 def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
@@ -78,8 +80,8 @@ def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
     outcome = FAILED if faults else PASSED
     detail = "\n".join([*faults, *_hunk_lines(hunks)])
     result = CaseResult(
-        case, outcome, outcome, detail, product, diagnostics, tuple(matched), tuple(left), tuple(hunks)
-    )  # fmt: skip
+        case, outcome, outcome, detail, product, diagnostics, tuple(matched), tuple(left), tuple(hunks), ran=True
+    )
     return _final(result)
 
 
