@@ -35,10 +35,10 @@ class Hunk:
 class CaseResult:
     """The outcome of one case.
 
-    ``raw`` is what happened, ``final`` what it means for the run: ``XFAIL`` turns one into the other. One that could not
-    be run as written has not ``ran``. ``product`` is the text that was made, if one was. ``matched`` has for each
-    annotation the diagnostic it consumed, ``left`` the diagnostics that none did. ``hunks`` is how the product differs
-    from the expected text.
+    ``raw`` is what happened, ``final`` what it means for the run: ``XFAIL`` turns one into the other. One that could
+    not be run as written has not ``ran``. ``product`` is the text that was made, if one was. ``matched`` has for each
+    annotation the diagnostic it consumed, ``left`` the diagnostics that none did. ``hunks`` is how the product
+    differs from the expected text.
     """
 
     case: Case
