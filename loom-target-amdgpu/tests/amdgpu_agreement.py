@@ -42,7 +42,9 @@ def run_both(
     (name,) = program.kernels
     geometry = evaluate_launch_config(kernel, list(workload), module, facts)
     machine = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-    program.launch(name, geometry.workgroups, geometry.workgroup_size, machine)
+    program.launch(
+        name, geometry.workgroups, geometry.workgroup_size, machine, dynamic_lds=geometry.dynamic_storage
+    )
     expected = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
     ReferenceDevice(facts).launch(module, kernel, list(workload), expected)
     return machine, expected

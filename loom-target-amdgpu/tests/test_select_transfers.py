@@ -232,3 +232,58 @@ def test_what_is_too_large_to_pass_through_registers_is_refused() -> None:
     assert diagnostic.code == "TARGET/001"
     assert "1024 bytes" in diagnostic.message
     assert diagnostic.location is not None
+
+
+TAIL = """kernel.def export("k") @k(%rows: index) {
+  %unit = index.constant 1 : index
+  %width = index.constant 64 : index
+  %row_bytes = index.constant 256 : index
+  %sum = index.mul %rows, %row_bytes : index
+  %bytes = index.cast %sum : index to offset
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) dynamic_workgroup_storage(%bytes) : index
+} launch(%row_count: index, %in: buffer, %out: buffer) {
+  %rows = index.assume %row_count [range(%row_count, 1, 64)] : index
+  %lane = kernel.workitem.id<x> : index
+  %at0 = index.constant 0 : offset
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %turn = index.constant 63 : index
+  %row_bytes = index.constant 256 : index
+  %sum = index.mul %rows, %row_bytes : index
+  %bytes = index.cast %sum : index to offset
+  %before = index.constant 260 : offset
+  %head = buffer.alloca<workgroup> align(4) %before : buffer
+  %hv = buffer.view %head[%at0] : buffer -> view<65xi32>
+  %tail = kernel.workgroup.storage align(16) %bytes : buffer
+  %wide = kernel.workgroup.storage align(64) %bytes : buffer
+  %tv = buffer.view %tail[%at0] : buffer -> view<[%rows]x64xi32>
+  %wv = buffer.view %wide[%at0] : buffer -> view<[%rows]x64xi32>
+  %iv = buffer.view %in[%at0] : buffer -> view<[%rows]x64xi32>
+  %ov = buffer.view %out[%at0] : buffer -> view<[%rows]x64xi32>
+  %lane32 = index.cast %lane : index to i32
+  view.store %lane32, %hv[%lane] : i32, view<65xi32>
+  scf.for %r = [%zero to %rows step %one] {
+    %x = view.load %iv[%r, %lane] : view<[%rows]x64xi32> -> i32
+    view.store %x, %tv[%r, %lane] : i32, view<[%rows]x64xi32>
+  }
+  kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+  %other = index.xori %lane, %turn : index
+  %h = view.load %hv[%other] : view<65xi32> -> i32
+  scf.for %r = [%zero to %rows step %one] {
+    %x = view.load %wv[%r, %other] : view<[%rows]x64xi32> -> i32
+    %y = scalar.addi %x, %h : i32
+    view.store %y, %ov[%r, %lane] : i32, view<[%rows]x64xi32>
+  }
+  kernel.return
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_storage_that_the_launch_adds(rows: int, target: str) -> None:
+    """It lies behind what the kernel reserves, however much the launch asks for."""
+    data = RNG.integers(-999, 999, (rows, 64)).astype("i4")
+    machine, expected = run_both(TAIL, target, [rows], [rows, data, np.zeros_like(data)])
+    assert np.array_equal(expected[2], data[:, ::-1] + np.arange(63, -1, -1))
+    assert np.array_equal(machine[2], expected[2])

@@ -69,7 +69,12 @@ class AmdgpuSimulator:
         if 0 in geometry.workgroups:
             return
         self.last_report = program.launch(
-            name, geometry.workgroups, geometry.workgroup_size, list(arguments), strict=self._strict
+            name,
+            geometry.workgroups,
+            geometry.workgroup_size,
+            list(arguments),
+            dynamic_lds=geometry.dynamic_storage,
+            strict=self._strict,
         )
 
     def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:

@@ -126,7 +126,7 @@ class HipDevice:
         buffers: list[tuple[ctypes.c_void_p, Any]] = []
         try:
             segment = self._arguments(source, arguments, buffers)
-            self._launch(function, geometry.workgroups, geometry.workgroup_size, segment)
+            self._launch(function, geometry.workgroups, geometry.workgroup_size, geometry.dynamic_storage, segment)
             self._runtime.call("hipDeviceSynchronize")
             for pointer, array in buffers:
                 self._runtime.call(
@@ -186,7 +186,9 @@ class HipDevice:
             segment[parameter.offset : parameter.offset + parameter.size] = data
         return bytes(segment)
 
-    def _launch(self, function: ctypes.c_void_p, groups: Sequence[int], size: Sequence[int], segment: bytes) -> None:
+    def _launch(
+        self, function: ctypes.c_void_p, groups: Sequence[int], size: Sequence[int], storage: int, segment: bytes
+    ) -> None:
         buffer = ctypes.create_string_buffer(segment, max(1, len(segment)))
         length = ctypes.c_size_t(len(segment))
         extra = (ctypes.c_void_p * 5)(
@@ -197,7 +199,7 @@ class HipDevice:
             _LAUNCH_END,
         )
         extents = [ctypes.c_uint(n) for n in (*groups, *size)]
-        self._runtime.call("hipModuleLaunchKernel", function, *extents, ctypes.c_uint(0), None, None, extra)
+        self._runtime.call("hipModuleLaunchKernel", function, *extents, ctypes.c_uint(storage), None, None, extra)
 
 
 def _scalar_bytes(value: Any, type_: str, size: int) -> bytes:

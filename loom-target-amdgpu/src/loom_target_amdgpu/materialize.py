@@ -74,9 +74,10 @@ class _Rewriter:
     def run(self) -> Materialized:
         self._check_live_ins()
         layout = self._interface()
-        for op in list(self._kernel.body.ops()):
-            if isinstance(op, low.StorageReserve):
-                self._reserve(op)
+        reserves = [op for op in self._kernel.body.ops() if isinstance(op, low.StorageReserve)]
+        # Ranges of no length stand for what a launch adds behind everything else.
+        for op in sorted(reserves, key=lambda op: op.facts.get("byte_length") == 0):
+            self._reserve(op)
         for op in list(self._kernel.body.ops()):
             if isinstance(op, low.StorageAddress):
                 self._address(op)

@@ -74,7 +74,7 @@ def _registers(s: Selector, op: Op, value: Value, type_: RegType) -> Value:
         return s.emit.tuple_of(words, None if not all(isinstance(w, int) for w in words) else type_.reg_class == SGPR)
     if isinstance(selected, Root | View):
         root = selected if isinstance(selected, Root) else selected.root
-        offset = ZERO if isinstance(selected, Root) else selected.offset
+        offset = selected.start if isinstance(selected, Root) else selected.offset
         return _pointer(s, root, offset, type_)
     bits = _element_bits(value)
     if bits and isinstance(selected, Packed | Vector):

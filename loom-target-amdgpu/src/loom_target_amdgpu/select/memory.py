@@ -8,6 +8,7 @@ from typing import Any, Final
 import attrs
 
 from loom.dialects.low import ops as low
+from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
@@ -18,7 +19,7 @@ from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.layouts import scaled_index, strides
 from loom_target_amdgpu.select.linear import plus
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, View, Word
+from loom_target_amdgpu.select.values import MASK32, S1, Linear, Number, Root, View, Word
 
 # -- roots -----------------------------------------------------------------------------------------------------------
 
@@ -113,6 +114,24 @@ def _alloca(s: Selector, op: Any) -> None:
     s.set(op.result, Root(space, None, offset, key, alignment=op.alignment))
 
 
+def _tail(s: Selector, op: Any) -> None:
+    """What the launch adds behind the storage that the kernel reserves; its place is known when all of that is.
+
+    All operations of a kernel name the same place, which has the largest of their alignments.
+    """
+    inner = (i for top in s.kernel.regions[-1].ops() for i in top.walk() if i.name == op.name)
+    alignment = max(int(i.attribute("alignment")) for i in inner)  # type: ignore[call-overload]  # a number
+    reserve = low.StorageReserve([], [_facts(alignment, 0)], [StorageType("workgroup")])
+    s.emit.builder.add(reserve)
+    address = low.StorageAddress([reserve.result], [0], [S1])
+    s.emit.builder.add(address)
+    limit = s.generation.lds_bytes - 1
+    start = s.computed(Number((s.emit.define(address.result),)), IntegerFacts(0, limit, alignment))
+    key = "workgroup tail"
+    s.disjoint.add(key)
+    s.set(op.result, Root("workgroup", None, 0, key, alignment=alignment, start=start))
+
+
 def _facts(alignment: int, size: int) -> Any:
     from loom.ir.attributes import Dictionary
 
@@ -125,7 +144,7 @@ def _facts(alignment: int, size: int) -> Any:
 def _view(s: Selector, op: Any) -> None:
     root = s.get(op.source)
     assert isinstance(root, Root)
-    s.set(op.result, View(root, s.linear.of(op.byte_offset), op.result.type))
+    s.set(op.result, View(root, plus(root.start, s.linear.of(op.byte_offset)), op.result.type))
 
 
 def _subview(s: Selector, op: Any) -> None:
@@ -409,6 +428,7 @@ RULES: Final[dict[str, Rule]] = {
     "buffer.assume.memory_space": _identity,
     "buffer.assume.same_root": _same_root,
     "buffer.alloca": _alloca,
+    "kernel.workgroup.storage": _tail,
     "buffer.view": _view,
     "buffer.pack": _pack,
     "buffer.length": _length,

@@ -100,7 +100,7 @@ def _byte(s: Selector, buffer: Value, offset: Value) -> tuple[Root, Linear]:
     root = s.get(buffer)
     assert isinstance(root, Root)
     assert buffer.type is BUFFER
-    return root, s.linear.of(offset)
+    return root, plus(root.start, s.linear.of(offset))
 
 
 def _load_byte(s: Selector, op: Any) -> None:

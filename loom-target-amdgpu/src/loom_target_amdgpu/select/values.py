@@ -85,6 +85,14 @@ class Mask:
 Condition = bool | ScalarTest | Mask
 
 
+@attrs.frozen
+class Linear:
+    """A byte or element position: a constant plus factors times leaves (see ``linear``)."""
+
+    constant: int
+    terms: tuple[tuple[object, int], ...] = ()
+
+
 @attrs.frozen(eq=False)
 class Root:
     """A piece of memory.
@@ -97,7 +105,7 @@ class Root:
         disjoint: keys of roots it is promised not to overlap.
         invariant: nobody writes it while the kernel runs.
         alignment: known alignment of its first byte.
-        index: the position of a global root's parameter, for reports.
+        start: where views of it begin, for a workgroup root whose place is known last of all.
     """
 
     space: str
@@ -106,14 +114,7 @@ class Root:
     key: str
     invariant: bool = False
     alignment: int = 4
-
-
-@attrs.frozen
-class Linear:
-    """A byte or element position: a constant plus factors times leaves (see ``linear``)."""
-
-    constant: int
-    terms: tuple[tuple[object, int], ...] = ()
+    start: Linear = Linear(0)
 
 
 @attrs.frozen(eq=False)
