@@ -76,8 +76,8 @@ class _Rewriter:
         layout = self._interface()
         reserves = [op for op in self._kernel.body.ops() if isinstance(op, low.StorageReserve)]
         # Ranges of no length stand for what a launch adds behind everything else.
-        for op in sorted(reserves, key=lambda op: op.facts.get("byte_length") == 0):
-            self._reserve(op)
+        for reserve in sorted(reserves, key=lambda op: op.facts.get("byte_length") == 0):
+            self._reserve(reserve)
         for op in list(self._kernel.body.ops()):
             if isinstance(op, low.StorageAddress):
                 self._address(op)
