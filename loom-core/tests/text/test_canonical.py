@@ -117,3 +117,24 @@ def test_deep_nesting_and_long_chains() -> None:
     long = parse_module(f"func.def @g(%v0: i32) -> (i32) {{\n{chain}\nfunc.return %v100000 : i32\n}}\n")
     assert verify_module(long) == []
     assert print_module(long).count("scalar.addi") == 100_000
+
+
+def test_arguments_of_a_condition_loop_may_name_each_other_in_types() -> None:
+    """Behind ``do``, a type names the argument before it and not the one of the first region with its name."""
+    text = """\
+func.def @f(%x: view<8xi32>, %n: index, %c: i1) -> (i32) {
+  %zero = index.constant 0 : index
+  %whole = view.refine %x : view<8xi32> -> view<[%n]xi32>
+  %rows, %rest = scf.while(%r = %n : index, %v = %whole : view<[%n]xi32>) -> (index, view<[%rows]xi32>) {
+    scf.condition %c, %r, %v : i1, index, view<[%r]xi32>
+  } do(%r: index, %v: view<[%r]xi32>) {
+    %y = view.load %v[%zero] : view<[%r]xi32> -> i32
+    scf.yield %r, %v : index, view<[%r]xi32>
+  }
+  %y = view.load %rest[%zero] : view<[%rows]xi32> -> i32
+  func.return %y : i32
+}
+"""
+    module = parse_module(text, "m.loom")
+    assert verify_module(module) == []
+    assert print_module(module) == text

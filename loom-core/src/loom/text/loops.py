@@ -107,9 +107,9 @@ def _read_while(p: Parser, names: list[str]) -> tuple[list[Value], list[Type], R
     if p.accept("("):
         outer = p.signature
         p.signature = True
-        for name, type_, token in p.arguments():
-            value = after.add_argument(type_)
-            after_entry.append((name, value, token))
+        after_entry = [(name, after.add_argument(type_), token) for name, type_, token in p.arguments()]
+        # The type of an argument may name an argument before it, so all of them have to be there.
+        for name, value, _ in after_entry:
             placeholder = p.forward.pop(name, None) if p.forward and name not in names else None
             if placeholder is not None:
                 placeholder.replace_all_uses(value)

@@ -11,6 +11,7 @@ from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
+from loom_target_amdgpu.select.layout_origins import origins
 from loom_target_amdgpu.select.packing import as_packed, as_vector
 from loom_target_amdgpu.select.values import (
     S1,
@@ -97,8 +98,10 @@ def shape_for(
         return Shape("fixed", value=first)
     if isinstance(first, Root | View) and fixed_candidates and all(_same_memory(first, c) for c in candidates):
         return Shape("fixed", value=first)
-    if isinstance(first, Layout) and fixed_candidates:
-        return _layout_shape(s, candidates, divergent, op)
+    if isinstance(first, Layout):
+        if fixed_candidates:
+            return _layout_shape(s, candidates, divergent, op)
+        return _carried_layout_shape(s, result, divergent, op)
     if isinstance(first, View):
         found = _view_shape(s, candidates, divergent)
         if found is not None:
@@ -133,12 +136,33 @@ def _layout_shape(s: Selector, candidates: Sequence[Selected], divergent: bool, 
             parts.append(Shape("fixed", value=Layout((column[0],))))
             continue
         strides = [as_stride(stride) for stride in column]
-        facts = strides[0].facts
-        for stride in strides[1:]:
-            facts = facts.join(stride.facts)
-        count, signed = s.shape_of(facts)
         scalar = not divergent and all(stride.number.scalar for stride in strides)
-        parts.append(Shape("number", ((S1 if scalar else V1),) * count, signed, facts=facts))
+        parts.append(_stride_shape(s, [stride.facts for stride in strides], scalar))
+    return Shape("layout", parts=tuple(parts))
+
+
+def _stride_shape(s: Selector, facts: Sequence[IntegerFacts], scalar: bool) -> Shape:
+    """A stride that is one of several."""
+    joined = facts[0]
+    for other in facts[1:]:
+        joined = joined.join(other)
+    count, signed = s.shape_of(joined)
+    return Shape("number", ((S1 if scalar else V1),) * count, signed, facts=joined)
+
+
+def _carried_layout_shape(s: Selector, carried: Value, divergent: bool, op: Op) -> Shape:
+    """A layout that a loop carries is one of those that flow to it, most of which have not been selected yet."""
+    layouts = origins(carried)
+    if layouts is None or any(len(strides) != len(layouts[0]) for strides in layouts):
+        raise s.unsupported(op, f"a choice between these layouts is not supported on {s.processor.name}")
+    parts = []
+    for column in zip(*layouts, strict=True):
+        exact = {stride if isinstance(stride, int) else s.facts.exact(stride) for stride in column}
+        if len(exact) == 1 and None not in exact:
+            parts.append(Shape("fixed", value=Layout(tuple(stride for stride in exact if stride is not None))))
+            continue
+        facts = [IntegerFacts(x, x) if isinstance(x, int) else s.facts.integer(x) for x in column]
+        parts.append(_stride_shape(s, facts, not divergent))
     return Shape("layout", parts=tuple(parts))
 
 

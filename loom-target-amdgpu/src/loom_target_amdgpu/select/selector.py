@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+import attrs
+
 from loom.dialects.low import ops as low
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import UNKNOWN, IntegerFacts
@@ -279,7 +281,13 @@ class Selector:
     # -- values --------------------------------------------------------------------------------------------------
 
     def set(self, value: Value, selected: Selected) -> None:
-        """Remember what a source value became."""
+        """Remember what a source value became.
+
+        A view that flows to a value is addressed as that value's type says: the extents and the layout it names are
+        those of this iteration or join, not those of where the view comes from.
+        """
+        if isinstance(selected, View) and selected.type is not value.type and isinstance(value.type, ShapedType):
+            selected = attrs.evolve(selected, type=value.type)
         self._values[value] = selected
 
     def get(self, value: Value) -> Selected:
