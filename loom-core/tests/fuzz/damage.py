@@ -56,7 +56,8 @@ class TextMutator:
 
     def _insert(self, text: str) -> str:
         at = self.random.randrange(len(text))
-        return text[:at] + self.random.choice(PIECES) + text[at:]
+        piece: str = self.random.choice(PIECES)
+        return text[:at] + piece + text[at:]
 
     def _truncate(self, text: str) -> str:
         return text[: self.random.randrange(len(text))]

@@ -19,8 +19,6 @@ PAIRS = sorted(path.name.removesuffix(".older.loom") for path in FOLDER.glob("*.
 # Valid text today that meant something else: read as older text only when asked to migrate.
 MIGRATION_ONLY = ("constants", "pipelines")
 NEEDS = {"targets": "loom_target_amdgpu"}
-# Spellings of records whose dialect is not in core, shown below one by one.
-SHOWN_HERE = ("ireevm.target", "ireevm.core")
 
 
 def pair(name: str) -> tuple[str, str]:
@@ -68,21 +66,7 @@ def test_every_row_is_shown(row: str) -> None:
         *(element for element in pattern.elements if isinstance(element, str) and element[0] not in "$%@⟦"),
     }
     words |= {entry.key for element in pattern.elements if isinstance(element, tuple) for entry in element}
-    if pattern.first in SHOWN_HERE:
-        return
     assert any(all(word in path.read_text() for word in words) for path in FOLDER.glob("*.older.loom"))
-
-
-def test_records_of_the_virtual_machine() -> None:
-    with pytest.raises(LoomError) as caught:
-        parse_module("func.decl @f(%x: i32)\n\nireevm.target<core> @m {bad bad}\n", "m.loom")
-    if caught.value.diagnostics[0].code == "PARSE/006":
-        assert caught.value.diagnostics[0].params["op_name"] == "vm.target"
-    else:
-        assert caught.value.diagnostics[0].code == "PARSE/003"
-    assert "low.func.decl target<vm.core> @r" in print_module(
-        parse_module("low.func.decl target<ireevm.core> @r(%x: reg<vm.i32 : i32>)\n", migrate=True)
-    )
 
 
 def test_errors_in_older_files_point_at_what_is_written() -> None:

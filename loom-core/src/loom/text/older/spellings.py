@@ -39,6 +39,7 @@ OPERATIONS: Final[tuple[tuple[str, str], ...]] = (
 TARGETS: Final[tuple[tuple[str, str], ...]] = (
     ("ireevm.target", "vm.target"),
     ("ireevm.core", "vm.core"),
+    ('"ireevm.core"', '"vm.core"'),
     ("abi ( vm_module_function", "abi ( vm_function"),
     ("abi = vm_module_function", "abi = vm_function"),
     ("artifact_format = vm_bytecode", "artifact_format = vm_binary"),
