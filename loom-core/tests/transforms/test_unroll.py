@@ -34,7 +34,7 @@ func.def public @f(%n: index, %x: view<16xi32>, %y: view<16xi32>) -> (i32) {{
 SUM = """\
     %consumed = scalar.muli %acc, %acc : i32
 {fence}    %a = view.load %x[%i] : view<16xi32> -> i32
-    %b = scalar.xori %a, %a : i32
+    %b = scalar.xori %a, %zero : i32
     %next = scalar.addi %consumed, %b : i32"""
 STORE = """\
     %a = view.load %x[%i] : view<16xi32> -> i32
