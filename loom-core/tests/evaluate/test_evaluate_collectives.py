@@ -205,6 +205,37 @@ def test_what_a_shuffle_leaves_open_may_be_computed_with(programs: Programs) -> 
 
 
 @pytest.mark.parametrize(
+    ("lines", "type_"),
+    [
+        ("%r = scf.select %ok, %moved, %zero : i32", "i32"),
+        ("%r = scf.if %ok -> (i32) {\n scf.yield %moved : i32\n } else {\n scf.yield %zero : i32\n }", "i32"),
+        ("%k = index.cast %ok : i1 to index\n %r = scf.lookup %k {\n 1 = (%moved)\n } default(%zero) : i32", "i32"),
+        ("%m = vector.splat %ok : vector<2xi1>\n %a = vector.splat %moved : vector<2xi32>\n"
+         " %b = vector.splat %zero : vector<2xi32>\n %r = vector.select %m, %a, %b : vector<2xi32>", "vector<2xi32>"),
+    ],
+)  # fmt: skip
+def test_what_a_shuffle_leaves_open_need_not_be_selected(programs: Programs, lines: str, type_: str) -> None:
+    text = f"""
+    %w = scalar.constant {SIZE} : i32
+    %one = scalar.constant 1 : i32
+    %zero = scalar.constant 0 : i32
+    %moved, %ok = kernel.subgroup.shuffle<down> %v, %one, %w : i32, i32, i32
+    {lines}"""
+    (r,) = run(programs, text, {"r": type_}, False)
+    want = by_team(TEAMS, False, lambda items: [*VALUES[items[1:]], 0])
+    assert np.array_equal(r if r.ndim == 1 else r[:, 0], want)
+    swapped = text.replace("%moved, %zero", "%zero, %moved").replace("%a, %b :", "%b, %a :")
+    swapped = (
+        swapped.replace("scf.yield %zero", "scf.yield %x")
+        .replace("(%moved)", "(%x)")
+        .replace("(%zero)", "(%moved)")
+        .replace("(%x)", "(%zero)")
+    )
+    swapped = swapped.replace("scf.yield %moved", "scf.yield %zero").replace("scf.yield %x", "scf.yield %moved")
+    assert programs.fault(lambda: run(programs, swapped, {"r": type_}, False)).code == "TYPE/012"
+
+
+@pytest.mark.parametrize(
     ("lines", "at"),
     [
         ("%r = scalar.addi %f, %f : i32", "view.store %r"),
