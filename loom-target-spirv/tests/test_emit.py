@@ -15,6 +15,7 @@ from loom.ir.diagnostics import LoomError
 from loom.plugins.manager import descriptor_set, find_device, find_emitter, find_target, load_plugins
 from loom_target_spirv.abi import read_abi
 from loom_target_spirv.disasm import disassemble
+from loom_target_spirv.encoding import instructions
 from loom_target_spirv.grammar import BY_OPCODE
 
 Text = Callable[..., str]
@@ -88,6 +89,22 @@ def test_a_module_of_several_kernels(kernel_text: Text, validate: Validate) -> N
     assert [entry["function"] for entry in entries] == ["first", "second"]
     only = api.compile(module, ("@other",), TARGET).result.primary.data
     assert [kernel.name for kernel in read_abi(only).kernels] == ["second"]
+
+
+def test_the_text_format_assembles_back(
+    kernel_text: Text, spirv_tool: Callable[..., subprocess.CompletedProcess[str]], validate: Validate, tmp_path: Path
+) -> None:
+    """To the same instructions; the assembler gives values with names other ids."""
+    module = api.parse(kernel_text("%k: f32, %in: buffer", BODY))
+    text = api.compile(module, (), TARGET, "spirv-dis").result.primary.data
+    binary = api.compile(module, (), TARGET).result.primary.data
+    again = tmp_path / "again.spv"
+    options = ("--preserve-numeric-ids", "--target-env", "vulkan1.3", "-o", str(again))
+    assembled = spirv_tool("spirv-as", text, *options)
+    assert assembled.returncode == 0, assembled.stderr
+    shapes = [[(opcode, len(words)) for opcode, words in instructions(data)] for data in (again.read_bytes(), binary)]
+    assert shapes[0] == shapes[1]
+    validate(again.read_bytes())
 
 
 def test_bytes_depend_on_the_source_alone(kernel_text: Text) -> None:

@@ -144,10 +144,10 @@ def test_low_text_reads_back_and_compiles_to_the_same_code(golden: str, root: st
 def test_comparisons_feed_their_users_through_the_flags() -> None:
     assert listing(CLAMP, "clamp", "simd128") == [
         "ucomiss xmm1, xmm0",
-        "jbe short 8",
+        "jbe 8",
         "movaps xmm0, xmm1",
         "ucomiss xmm0, xmm2",
-        "jbe short 0x0000000000000010",
+        "jbe 0x10",
         "movaps xmm0, xmm2",
         "ret",
     ]

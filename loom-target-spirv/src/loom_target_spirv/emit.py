@@ -1,4 +1,4 @@
-"""The artifact format ``spirv-binary``: all selected kernels in one SPIR-V module."""
+"""The artifact formats ``spirv-binary``, all selected kernels in one SPIR-V module, and ``spirv-dis``, its text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op
 from loom.ir.diagnostics import fail
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
+from loom_target_spirv.disasm import disassemble
 from loom_target_spirv.encoding import instructions
 from loom_target_spirv.select.lowering import LoweredModule, lower_kernels
 
@@ -23,6 +24,13 @@ def emit(request: EmitRequest) -> EmitResult:
     kernels = [(kernel, static_workgroup_size(kernel, target)) for kernel in request.roots]
     lowered = lower_kernels(kernels, target.name, target.facts)
     return EmitResult(Artifact("module.spv", "target-artifact", lowered.data), report=report(lowered))
+
+
+def emit_text(request: EmitRequest) -> EmitResult:
+    """What `emit` writes, as text in the notation of ``spirv-dis``. Raises like it."""
+    made = emit(request)
+    text = disassemble(made.primary.data)
+    return EmitResult(Artifact("module.spvasm", "target-listing", text.encode()), report=made.report)
 
 
 def static_workgroup_size(kernel: Op, target: TargetProfile) -> tuple[int, int, int]:

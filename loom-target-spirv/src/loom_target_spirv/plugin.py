@@ -57,13 +57,22 @@ def _emit(request: EmitRequest) -> EmitResult:
     return emit(request)
 
 
+def _emit_text(request: EmitRequest) -> EmitResult:
+    from loom_target_spirv.emit import emit_text
+
+    return emit_text(request)
+
+
 @hookimpl
 def loom_register_emitters() -> Iterable[Emitter]:
-    """SPIR-V modules."""
+    """SPIR-V modules, and their text."""
     from loom.plugins.records import Emitter
-    from loom_target_spirv.profiles import FORMAT
+    from loom_target_spirv.profiles import FORMAT, TEXT_FORMAT
 
-    return [Emitter(FORMAT, ("spirv",), _emit, summary="a SPIR-V module for Vulkan 1.3")]
+    return [
+        Emitter(FORMAT, ("spirv",), _emit, summary="a SPIR-V module for Vulkan 1.3"),
+        Emitter(TEXT_FORMAT, ("spirv",), _emit_text, summary="the same as text"),
+    ]
 
 
 def _open(target: TargetProfile | None) -> OpenDevice:

@@ -14,6 +14,7 @@ from loom.plugins.records import TargetProfile
 
 CONTRACT: Final = "spirv.logical.core"
 FORMAT: Final = "spirv-binary"
+TEXT_FORMAT: Final = "spirv-dis"
 RECORD: Final = ("spirv.target", "vulkan1_3")
 
 FACTS: Final[Mapping[str, object]] = MappingProxyType(

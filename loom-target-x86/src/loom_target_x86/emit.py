@@ -1,4 +1,4 @@
-"""The artifact format ``x86-object``: functions and kernels in one relocatable ELF object."""
+"""The artifact formats ``x86-object``, functions and kernels in a relocatable ELF object, and ``x86-asm``, its text."""
 
 from __future__ import annotations
 
@@ -44,6 +44,14 @@ def emit(request: EmitRequest) -> EmitResult:
     """Write the selected roots, and what they call, of a specialized module. Raises `LoomError`."""
     made = assemble(_lowered(request), check=bool(request.options.get(CHECK_OPTION)))
     return EmitResult(Artifact("module.o", "target-artifact", made.data), report=report(made))
+
+
+def emit_text(request: EmitRequest) -> EmitResult:
+    """The instructions of what `emit` writes, as text. Raises like it."""
+    from loom_target_x86.listing import listing
+
+    made = emit(request)
+    return EmitResult(Artifact("module.asm", "target-listing", listing(made.primary.data).encode()), report=made.report)
 
 
 def _lowered(request: EmitRequest) -> LoweredModule:

@@ -39,6 +39,8 @@ def _formatter() -> Any:
     formatter = iced_x86.Formatter(iced_x86.FormatterSyntax.INTEL)
     formatter.hex_prefix, formatter.hex_suffix = "0x", ""
     formatter.space_after_operand_separator = True
+    formatter.branch_leading_zeros = False
+    formatter.show_branch_size = False
     return formatter
 
 
@@ -65,9 +67,7 @@ def instructions(image: Image) -> Iterator[Located]:
             offset = instruction.ip
             data = image.data[offset : offset + instruction.len]
             if instruction.is_invalid:
-                raise DecodingError(
-                    f"the bytes {data.hex(' ')} at offset {offset:#x} are no x86-64 instruction"
-                )
+                raise DecodingError(f"the bytes {data.hex(' ')} at offset {offset:#x} are no x86-64 instruction")
             yield Located(offset, instruction, data)
 
 

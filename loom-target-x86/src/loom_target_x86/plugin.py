@@ -83,21 +83,23 @@ def _lower(request: EmitRequest) -> Module:
     return lower(request)
 
 
+def _emit_text(request: EmitRequest) -> EmitResult:
+    from loom_target_x86.emit import emit_text
+
+    return emit_text(request)
+
+
 @hookimpl
 def loom_register_emitters() -> Iterable[Emitter]:
-    """Relocatable objects."""
+    """Relocatable objects, and their text."""
     from loom.plugins.records import Emitter
-    from loom_target_x86.profiles import FAMILY, FORMAT
+    from loom_target_x86.profiles import FAMILY, FORMAT, TEXT_FORMAT
 
+    roots = ("kernel", "function", "low_kernel")
+    summary = "a relocatable ELF object for x86-64 Linux"
     return [
-        Emitter(
-            FORMAT,
-            (FAMILY,),
-            _emit,
-            _lower,
-            root_traits=("kernel", "function", "low_kernel"),
-            summary="a relocatable ELF object for x86-64 Linux",
-        )
+        Emitter(FORMAT, (FAMILY,), _emit, _lower, root_traits=roots, summary=summary),
+        Emitter(TEXT_FORMAT, (FAMILY,), _emit_text, _lower, root_traits=roots, summary="the same as assembly text"),
     ]
 
 

@@ -13,6 +13,7 @@ from loom.plugins.records import TargetProfile
 
 FAMILY: Final = "x86"
 FORMAT: Final = "x86-object"
+TEXT_FORMAT: Final = "x86-asm"
 RECORD: Final = "x86.target"
 SCHEDULER: Final = "x86"
 
