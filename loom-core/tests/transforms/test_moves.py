@@ -330,6 +330,15 @@ def test_loops_by_one_become_blocks() -> None:
         assert run(blocks, n, True) == run(module, n, True)
 
 
+@pytest.mark.seed("A23")
+@pytest.mark.parametrize("clause", ["unroll", "unroll(%c3)", "pipeline(%c3)"])
+def test_a_policy_is_not_lost_on_the_way_to_blocks(clause: str) -> None:
+    module = function(LOOP.format(end="%n").replace(" {", f" {clause} {{"), "  scf.yield %acc : i32", *END)
+    with pytest.raises(LoomError) as caught:
+        lower_to_blocks(next(iter(module.ops)), {})
+    assert [d.code for d in caught.value.diagnostics] == ["STRUCTURE/014"]
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs_mean_the_same_behind_each_pass(loop_program: Callable[..., LoopProgram], seed: int) -> None:
     program = loop_program(seed, read_ahead=seed % 2 == 0)

@@ -253,6 +253,7 @@ def test_reports_tell_what_was_built(depth: int, hi: int, outcome: str, records:
     rows = [detail.row() for detail in specialize(module, None).loops]
     assert rows[0] == {
         "category": "scf-pipeline",
+        "function": "f",
         "loop": "t.loom:9:8",
         "outcome": outcome,
         "schedule": "read_ahead",

@@ -17,6 +17,7 @@ from loom.ir.diagnostics import Location, fail
 from loom.spec.registry import lookup
 from loom.transforms.fold import make_constant
 from loom.transforms.loops_positions import Cursor, group_limit, is_below
+from loom.transforms.loops_refusal import refuse
 
 PASS: Final = "scf-to-cfg"
 
@@ -24,10 +25,11 @@ PASS: Final = "scf-to-cfg"
 def lower_to_blocks(function: Op, target_facts: Mapping[str, object]) -> int:
     """Replace conditionals, switches and loops of a function's body by branches; how many were replaced.
 
-    Raises STRUCTURE/035 at a loop whose step is not known to be positive, before anything is changed.
+    Raises STRUCTURE/035 at a loop whose step is not known to be positive, and STRUCTURE/014 at one whose policy is not
+    carried out yet, before anything is changed.
     """
     facts = FunctionFacts(function, target_facts)
-    _require_positive_steps(function, facts)
+    _require_lowerable(function, facts)
     region = function.regions[-1]
     lowered = 0
     pending = list(region.blocks)
@@ -42,15 +44,26 @@ def lower_to_blocks(function: Op, target_facts: Mapping[str, object]) -> int:
     return lowered
 
 
-def _require_positive_steps(function: Op, facts: FunctionFacts) -> None:
-    for op in function.walk():
-        if op.name == "scf.for" and facts.integer(op.operands[2], op).lo < 1:
+def _require_lowerable(function: Op, facts: FunctionFacts) -> None:
+    loop: Any
+    for loop in function.walk():
+        if loop.name != "scf.for":
+            continue
+        policies = {
+            "pipeline": loop.pipeline_depth,
+            "unroll_factor": loop.unroll_factor,
+            "unroll": loop.unroll_policy,
+        }
+        for name, policy in policies.items():
+            if policy is not None:
+                raise refuse(loop, name, 0, "the policy must be carried out before loops become blocks")
+        if facts.integer(loop.step, loop).lo < 1:
             raise fail(
                 "STRUCTURE/035",
                 "the step of this loop is not known to be positive",
-                op.loc,
+                loop.loc,
                 emitter=PASS,
-                op_name=op.name,
+                op_name=loop.name,
                 pass_name=PASS,
             )
 
