@@ -139,7 +139,8 @@ def test_damaged_artifacts_are_diagnosed(damage: Any) -> None:
 
 def test_values_and_symbols_that_do_not_suit_are_diagnosed() -> None:
     found = config(GFX11)
-    for workload in ([], [1, 2], [1 << 63]):
+    # The last one is more workgroups than the processor counts.
+    for workload in ([], [1, 2], [1 << 63], [1 << 38]):
         with pytest.raises(LoomError):
             found.evaluate(workload)
     compilation = api.compile(api.load_bytes(KERNEL.encode(), "k.loom"), (), GFX11)

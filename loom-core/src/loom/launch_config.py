@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from loom.evaluate.launch import LIMIT_FACTS, evaluate_launch_config
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.records import record
@@ -43,30 +44,30 @@ class LaunchContract:
 
 @record(eq=False)
 class LaunchConfig:
-    """The launch configuration of one compiled kernel. It never changes and may be shared between threads."""
+    """The launch configuration of one compiled kernel. It never changes and may be shared between threads.
+
+    ``facts`` are those of the target that a launch depends on: subgroup size and limits.
+    """
 
     kernel: str
     module: Module
-    subgroup_size: int | None
+    facts: Mapping[str, int]
     static_workgroup_storage: int
 
     def evaluate(self, workload: Sequence[int]) -> LaunchContract:
         """The contract for workload values.
 
-        Raises ``LoomError`` for values that the kernel does not take, and where the configuration has no defined
-        result for them.
+        Raises ``LoomError`` for values that the kernel does not take, where the configuration has no defined result for
+        them, and for a launch beyond the limits of the target.
         """
-        from loom.evaluate.launch import evaluate_launch_config
-
-        facts = {} if self.subgroup_size is None else {"subgroup_size": self.subgroup_size}
         kernel = self.module.symbols()[self.kernel]
-        geometry = evaluate_launch_config(kernel, workload, self.module, facts)
+        geometry = evaluate_launch_config(kernel, workload, self.module, self.facts)
         end: Any = kernel.regions[0].entry.last
         return LaunchContract(
             geometry.workgroups,
             geometry.workgroup_size,
             geometry.cluster_size if end.cluster else None,
-            self.subgroup_size,
+            self.facts.get("subgroup_size"),
             self.static_workgroup_storage + geometry.dynamic_storage,
             geometry.dynamic_storage,
         )
@@ -77,9 +78,9 @@ class LaunchConfig:
         from loom.bytecode import write_module
 
         header = {
+            "facts": dict(sorted(self.facts.items())),
             "kernel": self.kernel,
             "static_workgroup_storage": self.static_workgroup_storage,
-            "subgroup_size": self.subgroup_size,
         }
         return MAGIC + json.dumps(header, separators=(",", ":")).encode() + b"\n" + write_module(self.module)
 
@@ -95,14 +96,14 @@ class LaunchConfig:
             raise fail("BYTECODE/001", f"{name} is no launch configuration", None, emitter="reader")
         module = read_module(rest, name)
         require_valid(module)
-        kernel, storage, subgroup = header
+        kernel, storage, facts = header
         definition = module.symbols().get(kernel)
         if definition is None or definition.name != "kernel.def":
             raise fail("SYMBOL/002", f"{name} has no kernel '@{kernel}'", None, emitter="reader", symbol_name=kernel)
-        return cls(kernel, module, subgroup, storage)
+        return cls(kernel, module, facts, storage)
 
 
-def _header(line: bytes) -> tuple[str, int, int | None] | None:
+def _header(line: bytes) -> tuple[str, int, dict[str, int]] | None:
     """The fields of the header, or ``None`` when it is not one."""
     try:
         fields = json.loads(line)
@@ -110,11 +111,12 @@ def _header(line: bytes) -> tuple[str, int, int | None] | None:
         return None
     if not isinstance(fields, dict):
         return None
-    kernel, storage, subgroup = (fields.get(name) for name in ("kernel", "static_workgroup_storage", "subgroup_size"))
-    sizes = (storage, 0 if subgroup is None else subgroup)
-    if not isinstance(kernel, str) or not all(type(size) is int and size >= 0 for size in sizes):
+    kernel, storage, facts = (fields.get(name) for name in ("kernel", "static_workgroup_storage", "facts"))
+    if not isinstance(kernel, str) or not isinstance(facts, dict):
         return None
-    return kernel, storage, subgroup  # type: ignore[return-value]  # looked at above
+    if not all(type(number) is int and number >= 0 for number in (storage, *facts.values())):
+        return None
+    return kernel, storage, facts  # type: ignore[return-value]  # looked at above
 
 
 def launch_config(compilation: Compilation, kernel: str) -> LaunchConfig:
@@ -132,10 +134,9 @@ def launch_config(compilation: Compilation, kernel: str) -> LaunchConfig:
         )
     _keep_configuration(module, definition)
     target = compilation.request.target
-    size = target.facts.get("subgroup_size") if target is not None else None
-    return LaunchConfig(
-        name, module, size if isinstance(size, int) else None, _static_storage(compilation.result.report, name)
-    )
+    known = target.facts if target is not None else {}
+    facts = {key: fact for key in ("subgroup_size", *LIMIT_FACTS) if isinstance(fact := known.get(key), int)}
+    return LaunchConfig(name, module, facts, _static_storage(compilation.result.report, name))
 
 
 def _keep_configuration(module: Module, kernel: Op) -> None:

@@ -251,3 +251,34 @@ assert evaluate_launch_config(kernel, [65]).workgroups == (2, 1, 1)
 assert "numpy" not in sys.modules, "numpy"
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"max_workgroup_size_x": 63}, "workgroup size x 64"),
+        ({"max_workgroup_size_y": 3}, "workgroup size y 4"),
+        ({"max_flat_workgroup_size": 255}, "flat workgroup size 256"),
+        ({"max_workgroup_count_x": 9}, "workgroup count x 10"),
+        ({"max_workgroup_count_z": 2}, "workgroup count z 3"),
+        ({"max_grid_size_x": 639}, "grid size x 640"),
+        ({"max_flat_grid_size": 7679}, "flat grid size 7680"),
+    ],
+)
+def test_a_target_bounds_the_launch(programs: Programs, facts: dict[str, int], words: str) -> None:
+    config = """
+  %c1 = index.constant 1 : index
+  %c3 = index.constant 3 : index
+  %c4 = index.constant 4 : index
+  %c64 = index.constant 64 : index
+  kernel.launch.config workgroups(%n, %c1, %c3) workgroup_size(%c64, %c4, %c1) : index"""
+    _, kernel = configured(programs, config)
+    with pytest.raises(LoomError) as caught:
+        evaluate_launch_config(kernel, [10], None, facts)
+    (found,) = caught.value.diagnostics
+    assert found.code == "EVALUATE/009"
+    assert words in found.message
+    enough = {name: limit + 1 for name, limit in facts.items()}
+    assert evaluate_launch_config(kernel, [10], None, enough).workgroups == (10, 1, 3)
+    # Nothing runs, so nothing is too large.
+    assert evaluate_launch_config(kernel, [0], None, facts).workgroups == (0, 1, 3)

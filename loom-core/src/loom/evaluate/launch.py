@@ -7,6 +7,7 @@ structured conditionals and loops, and calls of pure functions covers it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,15 @@ from loom.ir.diagnostics import LoomError
 from loom.ir.types import ScalarType
 
 U32_MAX: Final = (1 << 32) - 1
+
+#: Target facts that bound a launch. Compilers take what follows from them for granted.
+LIMIT_FACTS: Final = (
+    *(f"max_workgroup_size_{axis}" for axis in "xyz"),
+    "max_flat_workgroup_size",
+    *(f"max_workgroup_count_{axis}" for axis in "xyz"),
+    *(f"max_grid_size_{axis}" for axis in "xyz"),
+    "max_flat_grid_size",
+)
 
 Triple = tuple[int, int, int]
 
@@ -43,8 +53,9 @@ def evaluate_launch_config(
     """Evaluate the configuration region of a ``kernel.def`` for one workload.
 
     ``module`` resolves called functions and configuration values, ``facts`` are target facts
-    (``subgroup_size``). Raises ``LoomError`` for an undefined result, an operation that no configuration may
-    hold, or a geometry outside the limits: counts 0 ... 2^32-1, sizes 1 ... 2^32-1.
+    (``subgroup_size``, and the limits of :data:`LIMIT_FACTS`). Raises ``LoomError`` for an undefined result, an
+    operation that no configuration may hold, or a geometry outside the limits: those of the target, and counts
+    0 ... 2^32-1, sizes 1 ... 2^32-1.
     """
     if kernel.name == "pipeline.def":
         raise fault(
@@ -91,7 +102,34 @@ def evaluate_launch_config(
                 value=extent,
             )
     storage = env[config.dynamic_storage] if config.dynamic_storage is not None else 0
-    return LaunchGeometry(counts, sizes, cluster, storage)
+    geometry = LaunchGeometry(counts, sizes, cluster, storage)
+    _check_limits(end, geometry, facts or {})
+    return geometry
+
+
+def _check_limits(end: Op, geometry: LaunchGeometry, facts: Mapping[str, object]) -> None:
+    """Raise a diagnostic for a launch that the target does not take; an empty one is taken by every target."""
+    items = [count * size for count, size in zip(geometry.workgroups, geometry.workgroup_size, strict=True)]
+    if math.prod(items) == 0:
+        return
+    asked = (
+        *geometry.workgroup_size,
+        math.prod(geometry.workgroup_size),
+        *geometry.workgroups,
+        *items,
+        math.prod(items),
+    )
+    for name, value in zip(LIMIT_FACTS, asked, strict=True):
+        limit = facts.get(name)
+        if isinstance(limit, int) and value > limit:
+            words = name.removeprefix("max_").replace("_", " ")
+            raise fault(
+                FaultCode.BAD_GEOMETRY,
+                end,
+                f"the launch has the {words} {value}, but the target takes {limit} at most",
+                axis=name[-1] if name[-2:-1] == "_" else "flat",
+                value=value,
+            )
 
 
 def evaluate_integers(op: Op, operands: Sequence[int]) -> list[int] | None:
