@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from loom.benchmark.compare import Interleave, compare, schedule
 from loom.benchmark.measure import measure
 from loom.benchmark.records import Measure, Policy, timing
 from loom.tools.benchmark import main
@@ -214,6 +215,66 @@ def test_wrong_arguments(arguments: list[str], source: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit) as caught:
         main([str(source), *arguments])
     assert caught.value.code == 2
+
+
+# -- comparing -------------------------------------------------------------------------------------------------
+
+
+def test_benchmarks_are_compared_in_turns(capsys: pytest.CaptureFixture[str], source: Path) -> None:
+    status, report, err = run(capsys, source, "--compare=@pinned,@called", "--repetitions=3")
+    assert status == 0
+    assert [row["benchmark"] for row in report["benchmarks"]] == ["pinned", "called"]
+    turns = [(row["candidate_id"], row["repetition_index"]) for row in report["repetitions"]]
+    assert turns == [
+        ("pinned[2]", 0), ("called[0]", 0), ("pinned[2]", 1), ("called[0]", 1), ("pinned[2]", 2), ("called[0]", 2),
+        ("pinned[2]", 3),
+    ]  # fmt: skip
+    (comparison,) = report["comparisons"]
+    assert (comparison["baseline_candidate_id"], comparison["candidate_id"]) == ("pinned[2]", "called[0]")
+    assert (comparison["baseline_repetition_count"], comparison["candidate_repetition_count"]) == (4, 3)
+    assert comparison["ratio_p50"] * comparison["speedup_p50"] == pytest.approx(1)
+    assert err[-1].startswith("@called[0] against @pinned[2]: speedup ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--compare=@pinned",), "--compare takes two different benchmarks or more"),
+        (("--compare=@pinned,@pinned",), "--compare takes two different benchmarks or more"),
+        (("--compare=@pinned,@every",), "@every selects 3 samples; what is compared selects one"),
+        (("--compare=@pinned,@other",), "@other cannot be compared: it is skipped"),
+        (("--compare=@pinned,@nothing",), "there is no benchmark '@nothing'"),
+    ],
+)
+def test_what_cannot_be_compared(
+    capsys: pytest.CaptureFixture[str], source: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    assert main([str(source), "--device=reference", "--iterations=1", "--min-time-ms=0", *arguments]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_orders_of_turns() -> None:
+    def order(method: Interleave, repetitions: int) -> str:
+        return "".join(turn.candidate for turn in schedule("A", ["B", "C"], method, repetitions))
+
+    assert order(Interleave.ABABA, 2) == "ABABAACACA"
+    assert order(Interleave.ROUND_ROBIN, 2) == "ABCABC"
+    groups = {turn.group for turn in schedule("A", ["B", "C"], Interleave.ABABA, 1)}
+    assert groups == {"A+B", "A+C"}
+
+
+def test_medians_of_repetitions_are_compared() -> None:
+    """Within a group: what the baseline took elsewhere does not count."""
+    times = {"A": iter([100, 120, 110, 900, 900, 900]), "B": iter([55, 60]), "C": iter([1, 1])}
+
+    def take(name: str) -> Any:
+        operation, clock = ticking([next(times[name])])
+        return measure(operation, 0, Policy(iterations=1, min_time_ms=0, warmup_iterations=0), clock)
+
+    _, (first, second) = compare("A", ["B", "C"], Interleave.ABABA, 2, take)
+    assert (first.baseline_p50_ns, first.candidate_p50_ns, first.speedup_p50) == (110, 55, 2.0)
+    assert (first.baseline_spread_ppm, first.candidate_spread_ppm) == (200_000, 90_909)
+    assert (second.baseline_p50_ns, second.candidate_p50_ns) == (900, 1)
 
 
 # -- statistics ------------------------------------------------------------------------------------------------

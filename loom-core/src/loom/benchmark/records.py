@@ -141,6 +141,44 @@ class BenchmarkRow:
 
 
 @frozen
+class Repetition:
+    """One turn of a comparison."""
+
+    order_index: int
+    repetition_index: int
+    comparison_group: str
+    method: str
+    baseline_candidate_id: str
+    candidate_id: str
+    operation_timing_ns: Timing
+
+
+@frozen
+class Comparison:
+    """A candidate against the baseline: medians over repetitions, and how far these are apart.
+
+    A ratio is the candidate's time over the baseline's, a speedup the reverse; they are absent when a time is 0.
+    """
+
+    comparison_group: str
+    method: str
+    baseline_candidate_id: str
+    candidate_id: str
+    baseline_repetition_count: int
+    candidate_repetition_count: int
+    baseline_p50_ns: int
+    candidate_p50_ns: int
+    baseline_p90_ns: int
+    candidate_p90_ns: int
+    ratio_p50: float | None
+    speedup_p50: float | None
+    ratio_p90: float | None
+    speedup_p90: float | None
+    baseline_spread_ppm: int
+    candidate_spread_ppm: int
+
+
+@frozen
 class Planned:
     """How much was planned."""
 
@@ -204,6 +242,8 @@ class Snapshot:
     failed_samples: tuple[SampleResult | TrialResult, ...] | None = None
     failures: tuple[Failure, ...] | None = None
     planning_issues: tuple[PlanningIssue, ...] | None = None
+    repetitions: tuple[Repetition, ...] | None = None
+    comparisons: tuple[Comparison, ...] | None = None
 
     @property
     def failed(self) -> bool:
@@ -224,6 +264,8 @@ def to_json_lines(snapshot: Snapshot) -> str:
     rows.append(("device", plain["device"]))
     rows += [("sample", row) for row in plain["work_items"]]
     rows += [("benchmark", row) for row in plain["benchmarks"]]
+    rows += [("benchmark.repetition", row) for row in plain.get("repetitions", ())]
+    rows += [("comparison", row) for row in plain.get("comparisons", ())]
     rows += [("failure", row) for row in plain.get("failures", ())]
     rows.append(("summary", plain["summary"]))
     return "".join(json.dumps({"row": kind, "run_id": snapshot.run_id, **row}) + "\n" for kind, row in rows)

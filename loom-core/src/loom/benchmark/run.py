@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, evolve, field, frozen
 
+from loom.benchmark.compare import Interleave, compare
 from loom.benchmark.measure import measure
 from loom.benchmark.records import (
     BenchmarkRow,
+    Comparison,
     Correctness,
     CorrectnessCounts,
     DeviceRow,
@@ -18,6 +20,7 @@ from loom.benchmark.records import (
     Measure,
     Planned,
     Policy,
+    Repetition,
     SampleKey,
     Snapshot,
     Summary,
@@ -50,13 +53,19 @@ class Candidate:
 
 @define(eq=False)
 class BenchmarkRun:
-    """The benchmarks of a plan and how to measure them. ``report`` is told about each as soon as it is done."""
+    """The benchmarks of a plan and how to measure them. ``report`` is told about each as soon as it is done.
+
+    ``names`` selects benchmarks. Those of ``compared``, the baseline first, are then measured again in turns.
+    """
 
     plan: CheckPlan
     policy: Policy
     names: Sequence[str] = ()
     sample: int | None = None
     report: Report = field(default=lambda row, item: None)
+    compared: Sequence[str] = ()
+    interleave: Interleave = Interleave.ABABA
+    repetitions: int = 2
 
     def candidates(self) -> list[Candidate]:
         """What to measure, in source order. Raises `CheckError` for a benchmark or sample that is not there."""
@@ -64,13 +73,14 @@ class BenchmarkRun:
         records: dict[str, CasePlan | ScenarioPlan] = {case.name: case for case in plan.cases}
         records |= {scenario.name: scenario for scenario in plan.scenarios}
         known = [benchmark.name for benchmark in plan.benchmarks]
-        for name in self.names:
+        names = {*self.names, *self.compared}
+        for name in (*self.names, *self.compared):
             if name not in known:
                 hint = did_you_mean(name, known) or (f"known are {', '.join(known)}" if known else "there is none")
                 raise CheckError(f"there is no benchmark '@{name}'; {hint}")
         found = []
         for benchmark in plan.benchmarks:
-            if self.names and benchmark.name not in self.names:
+            if names and benchmark.name not in names:
                 continue
             record = records[benchmark.case]
             if benchmark.expansion is None:
@@ -90,7 +100,8 @@ class BenchmarkRun:
         items: dict[tuple[str, int | None], WorkItem] = {}
         rows: list[BenchmarkRow] = []
         failed: list[SampleResult | TrialResult] = []
-        for index, candidate in enumerate(self.candidates()):
+        candidates = self.candidates()
+        for index, candidate in enumerate(candidates):
             key = candidate.record.name, candidate.sample.ordinal if candidate.sample is not None else None
             if key not in items:
                 planned = self._planned(len(items), candidate)
@@ -98,6 +109,7 @@ class BenchmarkRun:
             rows.append(_row(index, candidate, items[key]))
             if execution is not None:
                 self.report(rows[-1], items[key])
+        repetitions, comparisons = self._compared(candidates, rows, execution)
         return Snapshot(
             tool="loom-benchmark",
             run_id=uuid.uuid4().hex,
@@ -112,6 +124,28 @@ class BenchmarkRun:
             failed_samples=tuple(failed) or None,
             failures=tuple(item.failure for item in items.values() if item.failure is not None) or None,
             planning_issues=self.plan.issues or None,
+            repetitions=tuple(repetitions) or None,
+            comparisons=tuple(comparisons) or None,
+        )
+
+    def _compared(
+        self, candidates: Sequence[Candidate], rows: Sequence[BenchmarkRow], execution: Execution | None
+    ) -> tuple[list[Repetition], list[Comparison]]:
+        """Measure what is compared in turns. Raises `CheckError` unless each selects one sample, which passes."""
+        if not self.compared or execution is None:
+            return [], []
+        operations = {}
+        for name in self.compared:
+            mine = [(c, row) for c, row in zip(candidates, rows, strict=True) if row.benchmark == name]
+            if len(mine) != 1:
+                raise CheckError(f"@{name} selects {len(mine)} samples; what is compared selects one")
+            candidate, row = mine[0]
+            if row.state != "measured":
+                raise CheckError(f"@{name} cannot be compared: it is {row.state}")
+            operations[row.candidate_id] = _operation(candidate, execution, self.policy.measure)
+        baseline, *others = operations
+        return compare(
+            baseline, others, self.interleave, self.repetitions, lambda name: measure(*operations[name], self.policy)
         )
 
     def _summary(self, items: Sequence[WorkItem], rows: Sequence[BenchmarkRow]) -> Summary:

@@ -18,7 +18,7 @@ from loom.tools.common import (
 )
 
 if TYPE_CHECKING:
-    from loom.benchmark.records import BenchmarkRow, DeviceRow, Policy, WorkItem
+    from loom.benchmark.records import BenchmarkRow, Comparison, DeviceRow, Policy, WorkItem
     from loom.plugins.records import Device, TargetProfile
 
 PROG = "loom-benchmark"
@@ -26,6 +26,7 @@ EXAMPLES = """\
   loom-benchmark saxpy.loom --device=host                  every benchmark of the file
   loom-benchmark saxpy.loom --dry-run                      what would be measured
   loom-benchmark saxpy.loom --benchmark=@saxpy_1009 --measure=dispatch_complete --iterations=50
+  loom-benchmark rows.loom --compare=@plain,@unrolled --repetitions=5
   loom-benchmark saxpy.loom --output=results.jsonl --output-format=jsonl
 """
 
@@ -54,6 +55,14 @@ def build_parser() -> argparse.ArgumentParser:
     choice.add_argument("--max-samples-per-case", type=_count(1), default=4096, metavar="N", help="default: 4096")
     choice.add_argument("--measure", choices=MEASURES, default=MEASURES[0], help=f"default: {MEASURES[0]}")
     choice.add_argument("--dry-run", action="store_true", help="plan only, run nothing")
+    comparison = parser.add_argument_group("comparing")
+    comparison.add_argument(
+        "--compare", metavar="@BASE,@NAME[,...]", help="measure these benchmarks again in turns, against the first"
+    )
+    comparison.add_argument(
+        "--interleave", choices=("ABABA", "round_robin"), default="ABABA", help="order of the turns"
+    )
+    comparison.add_argument("--repetitions", type=_count(1), default=2, metavar="N", help="turns of each (default: 2)")
     policy = parser.add_argument_group("how long")
     policy.add_argument("--iterations", type=_count(1), default=10, metavar="N", help="batches at least (default: 10)")
     policy.add_argument("--warmup-iterations", type=_count(0), default=1, metavar="N", help="untimed runs (default: 1)")
@@ -108,8 +117,10 @@ def _run(args: argparse.Namespace) -> int:
 
 def _run_benchmarks(args: argparse.Namespace) -> int:
     from loom import api
+    from loom.benchmark.compare import Interleave
     from loom.benchmark.records import to_json, to_json_lines
     from loom.benchmark.run import BenchmarkRun
+    from loom.check.errors import CheckError
     from loom.check.invoke import Execution
     from loom.check.options import CheckOptions
     from loom.check.plan import plan_checks
@@ -130,8 +141,12 @@ def _run_benchmarks(args: argparse.Namespace) -> int:
     for issue in plan.issues:
         sys.stderr.write("".join(f"{line.text}\n" for line in issue_lines(issue)))
     names = [name.removeprefix("@") for name in args.benchmark]
+    compared = [name.strip().removeprefix("@") for name in args.compare.split(",")] if args.compare else []
+    if len(compared) == 1 or len(set(compared)) != len(compared):
+        raise CheckError("--compare takes two different benchmarks or more")
     where = args.input, args.output, args.output_format
-    run = BenchmarkRun(plan, _policy(args), names, args.sample, _show)
+    turns = Interleave(args.interleave)
+    run = BenchmarkRun(plan, _policy(args), names, args.sample, _show, compared, turns, args.repetitions)
     if args.dry_run:
         snapshot = run.snapshot(None, _device_row(device, target, "planned"), *where)
     else:
@@ -141,6 +156,8 @@ def _run_benchmarks(args: argparse.Namespace) -> int:
                 snapshot = run.snapshot(execution, _device_row(device, target, "open"), *where)
             finally:
                 execution.close()
+    for row in snapshot.comparisons or ():
+        sys.stderr.write(f"@{row.candidate_id} against @{row.baseline_candidate_id}: {_speedup(row)}\n")
     if not snapshot.benchmarks:
         sys.stderr.write(f"{PROG}: note: {args.input} has no benchmarks to measure\n")
     text = to_json(snapshot) if args.output_format == "snapshot" else to_json_lines(snapshot)
@@ -180,6 +197,13 @@ def _show(row: BenchmarkRow, item: WorkItem) -> None:
         times = item.measurement.operation_timing_ns
         note = f"p50 {_time(times.p50)}, p90 {_time(times.p90)}, {times.count} batches"
     sys.stderr.write(f"{head}: {note}\n")
+
+
+def _speedup(row: Comparison) -> str:
+    if row.speedup_p50 is None:
+        return "too fast for the clock"
+    spread = max(row.baseline_spread_ppm, row.candidate_spread_ppm) / 10_000
+    return f"speedup {row.speedup_p50:.3g} (repetitions are {spread:.3g} % apart)"
 
 
 def _time(nanoseconds: int) -> str:
