@@ -15,6 +15,7 @@ from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
+from loom.transforms.assertions import expand_assertions
 from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
@@ -107,6 +108,7 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
             kernels.append(LoweredKernel(op, {}, inline_calls(op, symbols, descriptor_set, proven=False)))
             continue
         assert isinstance(op, kernel_ops.Def), op.name
+        expand_assertions(op)
         witness = op.target
         if witness is None:
             witness = CONTEXT_SYMBOL

@@ -1,4 +1,7 @@
-"""Checks that ``--sanitizer`` adds to what cases run (language reference, part 3, section 8.9)."""
+"""Checks that ``--sanitizer`` adds to what cases run and to what is compiled.
+
+Language reference, part 3, sections 8.5 and 8.9.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,21 @@ WORDS: Final[Mapping[str, frozenset[str]]] = {
     "all": frozenset({"access", "value", "operation", "race"}),
 }
 
+# The same of compiled code, which has nobody to tell of accesses.
+ASSERTIONS: Final[Mapping[str, frozenset[str]]] = {
+    **{word: WORDS[word] for word in ("none", "access", "value", "operation")},
+    "all": frozenset({"access", "value", "operation"}),
+}
 
-def read_checks(text: str) -> frozenset[str]:
+
+def read_checks(text: str, words: Mapping[str, frozenset[str]] = WORDS) -> frozenset[str]:
     """The checks of words joined by ``|``. Raises ``CheckError`` for an unknown word."""
     found: frozenset[str] = frozenset()
     for word in text.split("|"):
-        if word not in WORDS:
-            hint = did_you_mean(word, WORDS) or f"known are {', '.join(WORDS)}"
+        if word not in words:
+            hint = did_you_mean(word, words) or f"known are {', '.join(words)}"
             raise CheckError(f"there is no sanitizer {word!r}; {hint}")
-        found |= WORDS[word]
+        found |= words[word]
     return found
 
 

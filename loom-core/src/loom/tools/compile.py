@@ -47,6 +47,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target profile; see loom-plugins")
     add_config_options(parser)
+    parser.add_argument(
+        "--sanitizer",
+        default="none",
+        metavar="CHECKS",
+        help="insert checks into the code: access, value, operation, joined by '|', or all; a false one ends the run",
+    )
+    parser.add_argument(
+        "--sanitizer-reporting", choices=("default", "trap"), default="default", help="how a false check is reported"
+    )
     parser.add_argument("--format", metavar="NAME", help="artifact format (default: the target's)")
     parser.add_argument("--output", "-o", default="-", metavar="PATH", help="primary artifact (default: -)")
     parser.add_argument(
@@ -82,10 +91,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("give --target, or a --format that needs none")
     if args.format == "loom-command" and not args.emit_command_artifacts:
         parser.error("--format=loom-command needs --emit-command-artifacts=DIR")
-    return run_tool("loom-compile", lambda: _run(args))
+    try:
+        checks = _read_checks(args.sanitizer)
+    except ValueError as error:
+        parser.error(f"argument --sanitizer: {error}")
+    return run_tool("loom-compile", lambda: _run(args, checks))
 
 
-def _run(args: argparse.Namespace) -> int:
+def _read_checks(words: str) -> frozenset[str]:
+    """The checks to insert. Raises ``ValueError`` for an unknown word."""
+    if words == "none":
+        return frozenset()
+    from loom.check.errors import CheckError
+    from loom.check.sanitizer import ASSERTIONS, read_checks
+
+    try:
+        return read_checks(words, ASSERTIONS)
+    except CheckError as error:
+        raise ValueError(error) from None
+
+
+def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
     from loom import api
     from loom.config_values import read_config
     from loom.ir.diagnostics import fail
@@ -100,6 +126,11 @@ def _run(args: argparse.Namespace) -> int:
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
     compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
+    if checks:
+        from loom.check.sanitizer import instrument
+
+        instrument(module, checks)
+        api.verify(module)
     if args.compile_report != "none":
         report = compile_report(compilation, args.compile_report, args.format)
         texts.append((args.compile_report_output, json.dumps(report, indent=2) + "\n"))
