@@ -42,4 +42,7 @@ class Damage(Exception):
         """The diagnostic for a file, and for a symbol of it when the defect is in a body."""
         where = f" of '@{symbol}'" if symbol is not None else ""
         message = f"{filename}: {_SUBJECTS[self.code]}{where}: {self.detail}"
-        return LoomError([Diagnostic(self.code, message, None, self.params, emitter="reader")])
+        params = self.params
+        if self.code == "BYTECODE/016":
+            params = {"symbol_name": symbol or "", **params}
+        return LoomError([Diagnostic(self.code, message, None, params, emitter="reader")])
