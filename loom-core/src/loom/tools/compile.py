@@ -123,14 +123,14 @@ def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
         config = read_config(args.config, args.config_file)
         module = api.link([module], libraries, args.root, args.target, config=config)
     bind_config(args, module)
-    stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
-    compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
-    texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if checks:
         from loom.check.sanitizer import instrument
 
         instrument(module, checks)
         api.verify(module)
+    stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
+    compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
+    texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if args.compile_report != "none":
         report = compile_report(compilation, args.compile_report, args.format)
         texts.append((args.compile_report_output, json.dumps(report, indent=2) + "\n"))
