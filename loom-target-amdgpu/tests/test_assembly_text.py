@@ -67,7 +67,7 @@ def test_matrix_instructions_assemble_to_the_same_bytes(processor: str, name: st
 
 
 @pytest.mark.parametrize("processor", ["gfx1100", "gfx1200", "gfx942"])
-@pytest.mark.parametrize("name", ["attention", "q8_matvec", "matmul_tiled", "rope"])
+@pytest.mark.parametrize("name", ["attention", "q8_matvec", "tiled_matmul", "rope"])
 def test_examples_assemble_to_the_same_bytes(name: str, processor: str, tmp_path: Path) -> None:
     """Several kernels in a file, loops, workgroup storage and long sequences."""
     require_same((EXAMPLES / f"{name}.loom").read_text(), processor, tmp_path)
