@@ -21,7 +21,7 @@ EXAMPLES = {
     "layernorm.loom": 9,
     "rope.loom": 11,
     "tiled_matmul.loom": 19,
-    "attention.loom": 11,
+    "attention.loom": 6,
     "q8_matvec.loom": 8,
 }
 """Example -> how many samples its cases have."""
