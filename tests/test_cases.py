@@ -140,6 +140,38 @@ check.scenario @storage {
 """
 
 
+EVENTS = """\
+kernel.def @touch(%count: index) {
+  %one = index.constant 1 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%count, %one, %one) : index
+} launch(%x: buffer) {
+  %i = kernel.workitem.id<x> : index
+  %origin = index.constant 0 : offset
+  %v = buffer.view %x[%origin] : buffer -> view<8xi32>
+  %zero = scalar.constant 0 : i32
+  view.store %zero, %v[%i] : i32, view<8xi32>
+  kernel.return
+}
+
+check.case @touches {
+  %n = check.param.choice values([4, 5]) name("count") : index
+  %x = check.generate.fill value(7) : tensor<4xi32>
+  kernel.launch @touch[%n](%x) : [index](tensor<4xi32>)
+  check.expect.event<device> {function = "touch", type = "asan_report"}
+  check.return
+}
+"""
+
+
+def test_a_store_behind_a_buffer_is_an_event(machine: Any, tmp_path: Path) -> None:
+    """Every device notices it; the sample that stays inside fails for want of the event."""
+    path = tmp_path / "touch.loom"
+    path.write_text(EVENTS)
+    inside, outside = machine.check([path]).samples
+    assert outside.passed, outside
+    assert (inside.issue, len(inside.expectations.failures)) == (None, 1)
+
+
 def test_functions_under_test_update_their_arguments(machine: Any, tmp_path: Path) -> None:
     """Storage that a function is given, and storage that it returns, on every device."""
     path = tmp_path / "storage.loom"

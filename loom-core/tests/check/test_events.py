@@ -170,6 +170,14 @@ class Fault(Exception):
         self.record = Fault.Record(kind)
 
 
+class Crash(Exception):
+    """As devices that run native code raise it."""
+
+    def __init__(self, signal: str) -> None:
+        super().__init__(signal)
+        self.signal = signal
+
+
 class Chatty:
     """A device that reports events as it goes, and fails if it is told to."""
 
@@ -204,6 +212,10 @@ def test_events_that_a_device_collects() -> None:
     ("error", "pattern", "passes"),
     [
         (Fault("out_of_bounds"), '{type = "asan_report"}', True),
+        (Fault("vulkan_out_of_bounds"), '{type = "asan_report"}', True),
+        (Crash("SIGSEGV"), '{asan = {access = "unknown"}}', True),
+        (Crash("SIGFPE"), '{ubsan = {check = "divide_by_zero"}}', True),
+        (Crash("SIGILL"), '{type = "driver_failure"}', True),
         (Fault("misaligned"), '{ubsan = {check = "alignment"}}', True),
         (Fault("lds_race"), '{tsan = {check = "data_race"}}', True),
         (Fault("step_budget"), '{severity = "fatal", type = "driver_failure"}', True),

@@ -48,6 +48,10 @@ class NativeFault(NativeError):
         self.signal = signal_name
 
 
+class NativeOutOfBounds(NativeFault):
+    """The code wrote next to a buffer."""
+
+
 _MEANING = {
     "SIGSEGV": "accessed memory outside its buffers",
     "SIGBUS": "accessed memory outside its buffers",
@@ -114,6 +118,8 @@ class _Child:
             self._raise_death()
         size, answer = native_child.HEADER.unpack(self._read(native_child.HEADER.size, deadline))
         payload = self._read(size - 1, deadline)
+        if answer == ord("B"):
+            raise NativeOutOfBounds(payload.decode())
         if answer == ord("E"):
             raise NativeFault(payload.decode())
         return payload

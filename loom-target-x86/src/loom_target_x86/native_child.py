@@ -14,6 +14,7 @@ Messages in both directions: length of the rest (u32, little-endian), one byte o
 | `G` launch | `RUN`, block, fixups, dispatch block, buffers |
 | `K` loaded | image number u32 |
 | `R` done | block, buffers as after the run |
+| `B` wrote next to a buffer | text |
 | `E` error | text |
 """
 
@@ -98,6 +99,10 @@ class _Buffer:
         return around.count(CANARY) != len(around)
 
 
+class OutsideBuffer(Exception):
+    """The code wrote next to a buffer."""
+
+
 class _Server:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
@@ -121,6 +126,8 @@ class _Server:
                     self._reply("R", *self._run(payload, launch=kind == ord("G")))
                 else:
                     self._reply("E", f"unknown request {kind}".encode())
+            except OutsideBuffer as error:
+                self._reply("B", str(error).encode())
             except (OSError, ValueError, struct.error) as error:
                 self._reply("E", str(error).encode())
 
@@ -148,9 +155,7 @@ class _Server:
         return len(self._images) - 1
 
     def _run(self, payload: memoryview, *, launch: bool) -> list[bytes]:
-        routine_image, routine, entry_image, entry, block_size, fixup_count, buffer_count = RUN.unpack_from(
-            payload
-        )
+        routine_image, routine, entry_image, entry, block_size, fixup_count, buffer_count = RUN.unpack_from(payload)
         at = RUN.size
         block = bytearray(payload[at : at + block_size])
         at += block_size
@@ -186,14 +191,12 @@ class _Server:
             memory.write(0, bytes(block))
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code)(memory.base)
         damaged = [number for number, buffer in enumerate(buffers) if buffer.damaged()]
-        results = [memory.read(0, block_size)] + [
-            buffer.memory.read(buffer.offset, buffer.size) for buffer in buffers
-        ]
+        results = [memory.read(0, block_size)] + [buffer.memory.read(buffer.offset, buffer.size) for buffer in buffers]
         memory.close()
         for buffer in buffers:
             buffer.memory.close()
         if damaged:
-            raise ValueError(f"the code wrote outside buffer {damaged[0]}")
+            raise OutsideBuffer(f"the code wrote outside buffer {damaged[0]}")
         return results
 
 

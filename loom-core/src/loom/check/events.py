@@ -58,7 +58,6 @@ _CODES: Final[Mapping[str, _Cause]] = {
     "TYPE/012": ("ubsan_report", {"check": "unknown"}),
 }
 _KINDS: Final[Mapping[str, _Cause]] = {
-    "out_of_bounds": ("asan_report", {"access": "unknown"}),
     "lds_out_of_range": ("asan_report", {"access": "unknown"}),
     "scratch_out_of_range": ("asan_report", {"access": "unknown"}),
     "uninitialized": ("asan_report", {"access": "read"}),
@@ -81,8 +80,16 @@ _UNDEFINED: Final[Mapping[str, str]] = {
     "the result wraps although `nuw` promises that it does not": "integer_overflow",
     "the mathematical result does not fit the index or offset type": "integer_overflow",
 }
+_SIGNALS: Final[Mapping[str, _Cause]] = {
+    "SIGSEGV": ("asan_report", {"access": "unknown"}),
+    "SIGBUS": ("asan_report", {"access": "unknown"}),
+    "SIGFPE": ("ubsan_report", {"check": "divide_by_zero"}),
+}
 # What says that a device cannot run something; no program is at fault then.
-_UNSUPPORTED: Final = ("TARGET/001", "unsupported", "unsupported_instruction", "native_unavailable")
+_UNSUPPORTED: Final = (
+    "TARGET/001", "unsupported", "unsupported_instruction", "native_unavailable", "vulkan_unavailable",
+    "vulkan_unsupported",
+)  # fmt: skip
 
 
 def check_pattern(pattern: Mapping[str, object]) -> None:
@@ -136,8 +143,17 @@ def failure_event(error: Exception, issue: RuntimeIssue, callee: Op) -> Event | 
     elif issue.category != "device" or issue.kind in _UNSUPPORTED:
         return None
     else:
-        cause = ("tsan_report", {"check": "data_race"}) if "race" in issue.kind else _KINDS.get(issue.kind, ("", {}))
+        cause = _device_cause(issue.kind, getattr(error, "signal", None))
     return _event(*cause, callee)
+
+
+def _device_cause(kind: str, signal: object) -> _Cause:
+    """What a device's error is by its kind, or by the signal that ended native code."""
+    if "race" in kind:
+        return "tsan_report", {"check": "data_race"}
+    if kind.endswith("out_of_bounds"):
+        return "asan_report", {"access": "unknown"}
+    return _KINDS.get(kind) or _SIGNALS.get(str(signal)) or ("", {})
 
 
 def _event(kind: str, details: Mapping[str, object], callee: Op) -> Event:
