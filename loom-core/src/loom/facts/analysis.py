@@ -46,6 +46,7 @@ class FunctionFacts:
         self._own: dict[Region, tuple[Constraint, ...]] = {}
         self._reach: dict[Region, set[Value]] = {}
         self._numbers: dict[Op, int] | None = None
+        self._loops: dict[Op, dict[Value, IntegerFacts]] = {}
         self._depth = 0
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
@@ -289,6 +290,16 @@ class FunctionFacts:
         return facts
 
     def _carried(self, loop: Op, value: Value, context: Region | None) -> IntegerFacts:
+        """What holds of the initial value and is kept by every iteration."""
+        known = self._loops.get(loop)
+        if known is None:
+            from loom.facts.induction import carried_facts
+
+            self._loops[loop] = {}  # Until it is found nothing is known inside.
+            known = self._loops[loop] = carried_facts(self, loop)
+        return known.get(value) or self._handed_on(loop, value)
+
+    def _handed_on(self, loop: Op, value: Value) -> IntegerFacts:
         """A carried value that is yielded unchanged keeps its initial facts; otherwise only its type is known."""
         end = loop.regions[0].entry.last
         init = loop.operands[2 + value.index]

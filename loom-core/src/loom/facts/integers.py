@@ -42,7 +42,7 @@ class IntegerFacts:
 
     def join(self, other: IntegerFacts) -> IntegerFacts:
         """Facts that hold for either value."""
-        return _make(min(self.lo, other.lo), max(self.hi, other.hi), math.gcd(self.divisor, other.divisor) or 1)
+        return _make(min(self.lo, other.lo), max(self.hi, other.hi), common_divisor(self, other))
 
 
 UNKNOWN: Final = IntegerFacts()
@@ -101,6 +101,29 @@ def add(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 def sub(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
     return _bounded(a.lo - b.hi, a.hi - b.lo, common_divisor(a, b))
+
+
+def _representable(lo: int, hi: int, divisor: int) -> IntegerFacts:
+    """A result that makes the program invalid where it does not fit 64 bits: what does not fit does not occur."""
+    return _make(max(lo, MIN64), min(hi, MAX64), divisor)
+
+
+def address_add(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    return _representable(a.lo + b.lo, a.hi + b.hi, common_divisor(a, b))
+
+
+def address_sub(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    return _representable(a.lo - b.hi, a.hi - b.lo, common_divisor(a, b))
+
+
+def address_mul(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
+    divisor = a.divisor * b.divisor
+    return _representable(min(ends), max(ends), divisor if divisor <= MAX64 else math.gcd(a.divisor, b.divisor))
+
+
+def address_madd(a: IntegerFacts, b: IntegerFacts, c: IntegerFacts) -> IntegerFacts:
+    return address_add(address_mul(a, b), c)
 
 
 def common_divisor(a: IntegerFacts, b: IntegerFacts) -> int:
@@ -210,10 +233,10 @@ def _counted(width_hi: int) -> Callable[[IntegerFacts], IntegerFacts]:
 
 
 TRANSFER: Final[dict[str, Callable[..., IntegerFacts]]] = {
-    "index.add": add, "scalar.addi": add,
-    "index.sub": sub, "scalar.subi": sub,
-    "index.mul": mul, "scalar.muli": mul, "index.scale": mul,
-    "index.madd": madd, "scalar.fmai": madd,
+    "index.add": address_add, "scalar.addi": add,
+    "index.sub": address_sub, "scalar.subi": sub,
+    "index.mul": address_mul, "scalar.muli": mul, "index.scale": address_mul,
+    "index.madd": address_madd, "scalar.fmai": madd,
     "index.div": div, "scalar.divui": div, "scalar.divsi": div, "scalar.floordivsi": div,
     "index.rem": rem, "scalar.remui": rem, "scalar.remsi": rem,
     "index.shli": shl, "scalar.shli": shl,
