@@ -1,8 +1,8 @@
 """Assertions in ordinary operations, for targets that have ``kernel.assert`` but no checks of their own.
 
 Language reference, part 1, section 20. An access is checked against the extents of its view: no kernel knows those of
-the storage that it is given. Layouts, and views whose alignment or origin is not plain, stay as they are; targets refuse
-such assertions where they stand.
+the storage that it is given. Layouts, and views whose alignment or origin is not plain, stay as they are; targets
+refuse such assertions where they stand.
 """
 
 from __future__ import annotations

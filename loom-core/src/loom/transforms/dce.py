@@ -20,6 +20,10 @@ def is_removable(op: Op, symbols: dict[str, Op]) -> bool:
         return False
     if "reads" in traits:
         return not op.attribute("flags") if "flags" in op.spec.attribute_index else True
+    if op.name == "global.load":
+        declaration = symbols.get(str(op.attribute("symbol")))
+        # A load of what has no value yet is a fault.
+        return declaration is not None and (declaration.name == "global.rodata.def" or _has_value(declaration))
     if op.name == "func.call":
         return is_pure_call(op, symbols)
     if "region_effects" in traits and op.name != "scf.while":
@@ -29,6 +33,10 @@ def is_removable(op: Op, symbols: dict[str, Op]) -> bool:
             for inner in region.ops()
         )
     return False
+
+
+def _has_value(declaration: Op) -> bool:
+    return declaration.name in ("global.constant", "global.variable") and declaration.attribute("value") is not None
 
 
 def eliminate_dead_ops(root: Op, symbols: dict[str, Op]) -> bool:

@@ -168,6 +168,15 @@ def _global_constant(op: Any, facts: FunctionFacts) -> list[Value | object] | No
     return [declaration.value]
 
 
+def _element(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
+    source = op.source.defining_op
+    if source is None or source.name != "buffer.view":
+        return None
+    from loom.transforms.constant_data import constant_element
+
+    return constant_element(op, facts)
+
+
 def _isa(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     from loom.dialects.encoding.known import decide_isa
 
@@ -209,6 +218,7 @@ _RULES: Final[dict[str, Callable[[Op, FunctionFacts], list[Value | object] | Non
     "scalar.shli": _neutral(0),
     "kernel.workgroup.size": _workgroup_size,
     "global.load": _global_constant,
+    "view.load": _element,
     "sanitizer.assert.op": _assertion,
     "sanitizer.assert.value": _assertion,
     "encoding.isa": _isa,
