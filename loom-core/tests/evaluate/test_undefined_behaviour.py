@@ -56,6 +56,10 @@ CONSTANTS = """
   %f7 = scalar.sitofp %s7 : i32 to f32
   %f1 = scalar.sitofp %s1 : i32 to f32
   %none = scalar.subf %inf, %inf : f32
+  %f0 = scalar.sitofp %z : i32 to f32
+  %i2f = scalar.addf %inf, %inf : f32
+  %minf = scalar.negf %inf : f32
+  %infs = vector.from_elements %inf, %minf : vector<2xf32>
   %ascend = vector.from_elements %f1, %f7 : vector<2xf32>
   %descend = vector.from_elements %f7, %f1 : vector<2xf32>
   %notanumber = vector.from_elements %none : vector<1xf32>
@@ -131,6 +135,14 @@ ROWS = [
     promise("fmai<nuw> %m1, %s1, %s1 : i32", "nuw", "%m1", "%s7"),
     promise("shli<nsw> %most, %s1 : i32", "nsw", "%most", "%s7"),
     promise("shli<nuw> %m1, %s1 : i32", "nuw", "%m1", "%s7"),
+    # Part 2, section 2.8.
+    Row("%r = scalar.addf<nnan> %f, %none : f32", UNDEFINED, "`nnan` promises", "%none", "%inf"),
+    Row("%r = scalar.subf<nnan> %inf, %i2f : f32", UNDEFINED, "%r is a NaN", "%i2f", "%f"),
+    Row("%r = scalar.mulf<ninf> %f, %inf : f32", UNDEFINED, "`ninf` promises", "%inf", "%none"),
+    Row("%r = scalar.divf<ninf> %f, %f0 : f32", UNDEFINED, "%r is an infinity", "%f0", "%f7"),
+    Row("%r = scalar.cmpf<fast> oeq, %none, %f : f32", UNDEFINED, "`nnan` promises", "%none", "%f7"),
+    Row("%r = vector.expf<ninf> %infs : vector<2xf32>", UNDEFINED, "`ninf` promises", "%infs", "%ascend"),
+    Row("%r = vector.reduce<addf, nnan> %infs, %f : vector<2xf32>, f32", UNDEFINED, "%r is a NaN", "%infs", "%ascend"),
     # Part 1, section 14.8.
     to_integer("fptosi %big : f32 to i32", "%big", "%f"),
     to_integer("fptosi %nan : f32 to i32", "%nan", "%low"),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from loom.evaluate.arithmetic import check_float_promises
 from loom.evaluate.frame import Frame
 from loom.evaluate.numeric import COMBINING_KINDS, dots, fold
 from loom.evaluate.numeric.formats import Array
@@ -20,7 +21,14 @@ def reduce(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     """Combines all lanes with an initial value."""
     source, initial = with_lane_axes(operands, ranks_of(op))
     flat = in_lane_order(source, op.source.type.rank)
-    return (without_lane_axis(fold(COMBINING_KINDS[op.kind], format_of(op.source.type), initial, flat)),)
+    return (_kept(frame, op, operands, fold(COMBINING_KINDS[op.kind], format_of(op.source.type), initial, flat)),)
+
+
+def _kept(frame: Frame, op: Any, operands: Sequence[RuntimeValue], value: Array) -> Array:
+    """The result, for which the promises of flags must hold."""
+    result = without_lane_axis(value)
+    check_float_promises(frame, op, operands, (result,))
+    return result
 
 
 @evaluates("vector.reduce.axes")
@@ -29,7 +37,7 @@ def reduce_axes(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequ
     source, initial = with_lane_axes(operands, ranks_of(op))
     behind = np.moveaxis(source, [1 + axis for axis in op.axes], range(-len(op.axes), 0))
     flat = in_lane_order(behind, len(op.axes))
-    return (without_lane_axis(fold(COMBINING_KINDS[op.kind], format_of(op.source.type), initial, flat)),)
+    return (_kept(frame, op, operands, fold(COMBINING_KINDS[op.kind], format_of(op.source.type), initial, flat)),)
 
 
 @evaluates("vector.dotf")
@@ -38,7 +46,7 @@ def dotf(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[Ru
     left, right, accumulator = with_lane_axes(operands, ranks_of(op))
     rank = op.lhs.type.rank
     value = dots.dotf(format_of(op.lhs.type), in_lane_order(left, rank), in_lane_order(right, rank), accumulator)
-    return (without_lane_axis(value),)
+    return (_kept(frame, op, operands, value),)
 
 
 # Dot products of groups of lanes along the last axis, by operands and operation.

@@ -24,6 +24,8 @@ class FaultKind(enum.Enum):
     SHIFT_AMOUNT = "shift amount outside 0 to width - 1"
     SIGNED_WRAP = "the result wraps although `nsw` promises that it does not"
     UNSIGNED_WRAP = "the result wraps although `nuw` promises that it does not"
+    NAN = "a NaN although `nnan` promises that there is none"
+    INFINITE = "an infinity although `ninf` promises that there is none"
     FLOAT_TO_INTEGER = "the floating-point value does not fit the integer type"
     ADDRESS_RANGE = "the mathematical result does not fit the index or offset type"
     INDEX_DIVISION = "index division needs a non-negative dividend and a positive divisor"
