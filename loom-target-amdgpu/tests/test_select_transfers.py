@@ -287,3 +287,50 @@ def test_storage_that_the_launch_adds(rows: int, target: str) -> None:
     machine, expected = run_both(TAIL, target, [rows], [rows, data, np.zeros_like(data)])
     assert np.array_equal(expected[2], data[:, ::-1] + np.arange(63, -1, -1))
     assert np.array_equal(machine[2], expected[2])
+
+
+RANGES = """kernel.def export("k") @k(%n: index) {
+  %unit = index.constant 1 : index
+  %width = index.constant 32 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%count: index, %pattern: TYPE, %in: buffer, %out: buffer, %orders: buffer) {
+  %lane = kernel.workitem.id<x> : index
+  %at0 = index.constant 0 : offset
+  %row = index.constant 16 : index
+  %start = index.mul %lane, %row : index
+  %from = index.cast %start : index to offset
+  %length = index.cast %count : index to offset
+  %three = index.constant 3 : index
+  %short = index.rem %lane, %three : index
+  %rest = index.sub %count, %short : index
+  %less = index.cast %rest : index to offset
+  buffer.copy %in[%from], %out[%from], %less
+  %c512 = index.constant 512 : offset
+  %behind = index.add %from, %c512 : offset
+  buffer.fill %pattern, %out[%behind], %length : TYPE
+  %o = buffer.compare %in[%from], %out[%behind], %length
+  %ov = buffer.view %orders[%at0] : buffer -> view<32xi32>
+  view.store %o, %ov[%lane] : i32, view<32xi32>
+  kernel.return
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("type_", "pattern"), [("i8", -7), ("i16", 0x1234), ("f32", 0.7), ("i64", 0x0102030405060708)])
+@pytest.mark.parametrize("count", [2, 13])
+def test_ranges_of_bytes(count: int, type_: str, pattern: Any, target: str) -> None:
+    """Copied, filled and compared, with a last partial repetition of the pattern; no byte more."""
+    value = np.array(pattern, {"i8": "i1", "i16": "i2", "f32": "f4", "i64": "i8"}[type_])
+    repeated = np.resize(np.frombuffer(value.tobytes(), "u1"), count)
+    data = RNG.integers(0, 256, (32, 16)).astype("u1")
+    data[::4, :count] = repeated
+    data[1::4, : count - 1] = repeated[:-1]
+    scalar = pattern if type_[0] == "i" else value[()]
+    arguments = [count, scalar, data, np.full(1024, 9, "u1"), np.zeros(32, "i4")]
+    machine, expected = run_both(RANGES.replace("TYPE", type_), target, [count], arguments)
+    assert np.array_equal(expected[3][512:].reshape(32, 16)[:, :count], np.tile(repeated, (32, 1)))
+    assert 0 in expected[4]
+    assert expected[4].any()
+    assert np.array_equal(machine[3], expected[3])
+    assert np.array_equal(machine[4], expected[4])

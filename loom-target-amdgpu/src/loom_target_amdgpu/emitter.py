@@ -16,6 +16,7 @@ from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom.transforms.assertions import expand_assertions
+from loom.transforms.raw_bytes import expand_raw_bytes
 from loom_target_amdgpu.abi import abi_layout
 from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
@@ -155,6 +156,7 @@ def _lower_kernel(
         regions=[Region([Block()])],
     )
     lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
+    expand_raw_bytes(kernel)
     selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()
     locks = inline_calls(lowered, symbols, descriptor_set, proven=True)
