@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.agreement.random_kernels import STORED, Writer
+from .random_kernels import STORED, Writer
 
 LANES: Final = 64
 

@@ -11,8 +11,8 @@ import pytest
 from loom import api
 from loom.ir.diagnostics import LoomError
 from loom.plugins.manager import find_device, find_target
-from tests.agreement.random_kernels import STORED, TYPES, random_kernel
-from tests.agreement.random_tiles import random_tile_kernel
+from .random_kernels import STORED, TYPES, random_kernel
+from .random_tiles import random_tile_kernel
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
