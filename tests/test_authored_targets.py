@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.conftest import Run
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KERNEL = """\
 amdgpu.target<gfx11-generic> @gfx11

@@ -11,6 +11,7 @@ import pytest
 from loom import api
 from loom.ir.diagnostics import LoomError
 from loom.plugins.manager import find_device, find_target
+
 from .random_kernels import STORED, TYPES, random_kernel
 from .random_tiles import random_tile_kernel
 
