@@ -1,7 +1,8 @@
 """Read-only constants of generated code: the symbol's name is the contents.
 
-`const32_3f800000` is the four bytes of the number 0x3f800000, little-endian. A function that names such a symbol
-needs nothing else to be assembled, so Low text with constants in it can be read back and compiled.
+`const32_3f800000` is the four bytes of the number 0x3f800000, little-endian; `data16_00010203` are bytes in their order
+that begin at a multiple of 16. A function that names such a symbol needs nothing else to be assembled, so Low text with
+constants in it can be read back and compiled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 from loom_target_x86.object import Constant
 
 _NAME: Final = re.compile(r"const(32|64)_([0-9a-f]{8}|[0-9a-f]{16})$")
+_DATA: Final = re.compile(r"data([1-9][0-9]*)_((?:[0-9a-f]{2})*)$")
 
 
 def constant_symbol(bits: int, width: int) -> str:
@@ -20,8 +22,15 @@ def constant_symbol(bits: int, width: int) -> str:
     return f"const{width}_{bits:0{width // 4}x}"
 
 
+def data_symbol(data: bytes, alignment: int) -> str:
+    """The symbol of constant data."""
+    return f"data{alignment}_{data.hex()}"
+
+
 def constant_of_symbol(name: str) -> Constant | None:
     """The constant that a symbol names; None for any other symbol."""
+    if data := _DATA.match(name):
+        return Constant(name, bytes.fromhex(data[2]), int(data[1]))
     match = _NAME.match(name)
     if match is None or len(match[2]) * 4 != int(match[1]):
         return None

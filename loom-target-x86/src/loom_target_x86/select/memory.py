@@ -13,17 +13,20 @@ import attrs
 
 from loom.dialects.low import ops as low
 from loom.ir import types as t
-from loom.ir.attributes import Dictionary, Encoding
+from loom.ir.attributes import Dictionary, Encoding, SymbolRef
 from loom.ir.core import Op, Value
 from loom.ir.types import ScalarType, ShapedType, StorageType
 from loom.low.machine import MemoryAccess
 from loom.text.directives import index_entries
+from loom_target_x86.constants import data_symbol
 from loom_target_x86.select.context import INT32_MAX, INT32_MIN, Context
 from loom_target_x86.select.rules import selects
 from loom_target_x86.select.values import GPR64, Buffer, Layout, Stride, View, Word, is_float
 
 #: Stack that one function may set aside for its own storage.
 STORAGE_LIMIT: Final = 1 << 19
+#: Alignment of constant data that asks for none.
+DATA_ALIGNMENT: Final = 16
 
 _SCALES: Final = (1, 2, 4, 8)
 
@@ -91,6 +94,15 @@ def _require_single_instance(c: Context, op: Op) -> None:
         arguments = [argument for block in body.blocks[1:] for argument in block.args]
         if any(argument.type is t.BUFFER or isinstance(argument.type, ShapedType) for argument in arguments):
             raise c.unsupported(op, "scratch storage allocated behind the entry block of branches that carry views")
+
+
+@selects("global.load")
+def _constant_data(c: Context, op: Any) -> None:
+    definition: Any = c.symbols.get(op.symbol)
+    if definition is None or definition.name != "global.rodata.def":
+        raise c.unsupported(op, f"a load of '@{op.symbol}', which changes or has no value here")
+    symbol = SymbolRef(data_symbol(definition.data, definition.alignment or DATA_ALIGNMENT))
+    c.bind(op.results[0], Buffer(c.op("lea.symbol", symbol=symbol), 0, root=f"global.{op.symbol}"))
 
 
 @selects("buffer.pack")
