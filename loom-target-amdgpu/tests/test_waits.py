@@ -3,6 +3,7 @@ tests; these look at the counts."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from loom import api
@@ -140,3 +141,77 @@ def test_cdna_wait_states() -> None:
     compare = next(i for i, line in enumerate(lines) if line.startswith("v_cmp_lt_u32"))
     assert lines[compare + 1].split() == ["s_nop", "1"]
     assert lines[compare + 2].startswith("v_cndmask_b32")
+
+
+CARRIED = """
+  %n = s_load_dword_offset_only %x
+  %one = s_mov_b32 1
+  %first = global_load_b32_saddr %at, %x
+  %zero = v_mov_b32 0
+  low.br ^loop(%n: reg<amdgpu.sgpr>, %first: reg<amdgpu.vgpr>, %zero: reg<amdgpu.vgpr>)
+^loop(%k: reg<amdgpu.sgpr>, %now: reg<amdgpu.vgpr>, %sum: reg<amdgpu.vgpr>):
+{body}
+  %left = s_sub_u32 %k, %one
+  %go = s_cmp_gt_i32_rhs_inline %left, 0
+  low.cond_br %go, ^again, ^done : reg<amdgpu.scc>
+^again:
+  low.br ^loop(%left: reg<amdgpu.sgpr>, %next: reg<amdgpu.vgpr>, %total: reg<amdgpu.vgpr>)
+^done:
+  global_store_b32_saddr %at, %total, %x"""
+FUTURE_LOAD = "  %next = global_load_b32_saddr %at, %x {offset = 128}"
+INDEPENDENT = "  %square = v_mul_f32 %at, %at"
+CONSUMER = "  %total = v_add_f32 %sum, %now"
+CONTRACTS = [("amdgpu:gfx1100", "amdgpu.rdna3.core", "vmcnt"), ("amdgpu:gfx1200", "amdgpu.rdna4.core", "loadcnt")]
+
+
+def position(lines: list[str], *words: str, start: int = 0) -> int:
+    """Where the first line from `start` on stands that has all the words."""
+    return next(n for n, line in enumerate(lines) if n >= start and all(word in line for word in words))
+
+
+@pytest.mark.seed("Y08")
+@pytest.mark.parametrize(("target", "contract", "counter"), CONTRACTS)
+def test_a_carried_value_that_stays_in_place_stays_pending(target: str, contract: str, counter: str) -> None:
+    """The load goes into the register that the next iteration reads: nothing waits before the branch back."""
+    body = "\n".join((CONSUMER, FUTURE_LOAD, INDEPENDENT))
+    lines = code_of(kernel(CARRIED.format(body=body), contract), target)
+    use = position(lines, "v_add_f32")
+    future = position(lines, "global_load_b32", start=use)
+    back = position(lines, "s_cbranch", start=future)
+    assert counter in lines[use - 1], "the value is waited for where it is read"
+    assert "0" in lines[use - 1].replace("0x0", "0")
+    assert not any(counter in line or "v_mov" in line for line in lines[future:back])
+
+
+@pytest.mark.seed("Y08")
+@pytest.mark.parametrize(("target", "contract", "counter"), CONTRACTS)
+def test_a_carried_value_that_is_copied_is_complete(target: str, contract: str, counter: str) -> None:
+    """The older input is still read behind the load, which therefore needs a register of its own and a copy: the load
+    stays out during independent work and is waited for right before the copy."""
+    body = "\n".join((FUTURE_LOAD, INDEPENDENT, CONSUMER))
+    lines = code_of(kernel(CARRIED.format(body=body), contract), target)
+    future = position(lines, "global_load_b32", "128")
+    work = position(lines, "v_mul_f32", start=future)
+    assert not any(counter in line for line in lines[future:work])
+    copy = position(lines, "v_mov_b32", "v", start=work)
+    assert counter in lines[copy - 1]
+    assert "s_branch" in lines[copy + 1]
+    register = lines[future].split()[1].rstrip(",")
+    assert lines[copy].endswith(register), "what was loaded is what is copied"
+
+
+@pytest.mark.seed("Y08")
+@pytest.mark.parametrize(("target", "contract", "counter"), CONTRACTS)
+@pytest.mark.parametrize("order", [(CONSUMER, FUTURE_LOAD, INDEPENDENT), (FUTURE_LOAD, INDEPENDENT, CONSUMER)])
+def test_carried_loads_arrive_before_they_are_read(
+    order: tuple[str, ...], target: str, contract: str, counter: str
+) -> None:
+    """The emulator is strict about values that are read too early."""
+    sim = pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
+    text = kernel(CARRIED.format(body="\n".join(order)), contract)
+    data = api.compile(api.load_bytes(text.encode(), "m"), (), target, options={"schedule": "source"})
+    x = np.arange(64, dtype=np.float32)
+    x[:1].view(np.int32)[0] = 4
+    want = x[:32] + x[32:] + x[32:] + x[32:]
+    sim.load(data.result.primary.data).launch("k", 1, 32, [x])
+    np.testing.assert_array_equal(x[:32], want)
