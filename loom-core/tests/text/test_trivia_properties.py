@@ -21,8 +21,11 @@ from loom.text.printer import print_module
 from loom.verify.verifier import verify_module
 
 ROOT = Path(__file__).resolve().parents[3]
-# Programs with every operation of the core.
-FILES = sorted((ROOT / "loom-core" / "tests" / "corpus").glob("*.loom"))
+# Programs with every operation of the core, but for the statements of pass pipelines, which are no operations as they
+# are written and keep even a comment at their end.
+FILES = [
+    path for path in sorted((ROOT / "loom-core/tests/corpus").glob("*.loom")) if "pipeline {" not in path.read_text()
+]
 HEADER = "// Head."
 COMMENTS = ("", "note", "  indented", "// more", "tab\there", '"quote', "naïve ≤", "{ % @ # ->", "trailing  ")
 
