@@ -15,6 +15,7 @@ import pytest
 from loom import api
 from loom.golden.judge import check_globs
 from loom.golden.run import Request, run_file
+from loom.text import printer
 from loom.tools.test import EXAMPLES, main
 
 ADD_ZERO = """\
@@ -242,11 +243,11 @@ def test_globs_span_whole_lines(checks: str, faults: list[str]) -> None:
 def test_a_defect_is_the_failure_of_its_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the place where it happened; the other cases run."""
 
-    def broken(module: object) -> str:
+    def broken(module: object, *, locations: bool) -> str:
         raise IndexError("off by one")
 
     text = f"{FOLDED}// ====\n// RUN: verify\n{FOLDED}"
-    monkeypatch.setattr(api, "print", broken)
+    monkeypatch.setattr(printer, "print_module", broken)
     first, second = outcomes(folder, text)
     assert first[0] == "failed"
     assert first[1].startswith("t.loom-test:1: internal error\n")
@@ -284,9 +285,24 @@ def test_damaged_files_are_read_or_refused(path: Path, folder: Path) -> None:
             assert "internal error" not in result.detail, result.detail
 
 
-def test_locations_have_no_text(folder: Path) -> None:
-    (found,) = outcomes(folder, f"// RUN: with-locations roundtrip\n{FOLDED}")
-    assert (found[0], "with-locations" in found[1]) == ("failed", True)
+def test_locations_are_shown_behind_operations(folder: Path) -> None:
+    """With the name of the file and its lines, in modes that print programs; diagnostics keep their places."""
+    located = (
+        'func.def @f(%x: i32) -> (i32) {\n  func.return %x : i32 loc("t.loom-test":4:3 to 4:14)\n'
+        '} loc("t.loom-test":3:1 to 3:9)\n'
+    )
+    text = f"// RUN: with-locations roundtrip\n\n{FOLDED}// ----\n{located}"
+    assert passes(folder, text)
+    assert passes(folder, text.replace("roundtrip", "format bytecode"))
+    assert passes(folder, text.replace("roundtrip", "pass canonicalize"))
+    assert passes(folder, f"// RUN: with-locations pass cse\n{MISSPELT}")
+    (found,) = outcomes(folder, f"// RUN: with-locations verify\n{FOLDED}")
+    assert found == (
+        "failed",
+        "t.loom-test:1: with-locations is for modes that print a program: format, pass, roundtrip",
+    )
+    wrong = MISSPELT.replace("006", "007")
+    assert "t.loom-test:4:8: error: [PARSE/006]" in outcomes(folder, f"// RUN: with-locations pass cse\n{wrong}")[0][1]
 
 
 # -- rewriting -------------------------------------------------------------------------------------------------

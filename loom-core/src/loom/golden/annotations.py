@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
-from loom.golden.model import Annotation, GoldenError, Range
+from loom.golden.model import Annotation, Case, GoldenError, Range
 from loom.ir.diagnostics import Diagnostic
 
 MAX_PARAMETERS: Final = 8
@@ -116,6 +117,14 @@ class Input:
 
     name: str
     first_line: int
+
+    @classmethod
+    def of(cls, case: Case, path: str) -> Input:
+        """The input of a case of a file.
+
+        Where locations are shown, the source has the file's own lines, and its name without a folder.
+        """
+        return cls(Path(path).name, 1) if case.run.with_locations else cls(path, case.first_line)
 
     def line_of(self, diagnostic: Diagnostic) -> int | None:
         """The line of the file that a diagnostic is about; ``None`` when it is about another source or no place."""

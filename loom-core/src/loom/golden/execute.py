@@ -47,7 +47,7 @@ class Run:
         if self.case.input_format == "bytecode":
             module = api.load_bytes(self._bytes(), self.name)
         else:
-            module = api.parse(self.case.input, self.name)
+            module = api.parse(self._text(), self.name)
             if verified:
                 api.verify(module)
         # Values are for all files of a run: each program takes those that it has keys for.
@@ -60,6 +60,16 @@ class Run:
 
         name = self.case.run.option("target") or self.setting.target
         return find_target(name) if name is not None else None
+
+    def text(self, module: Module) -> str:
+        """A module as the case wants to see it: with the locations of its operations or without."""
+        from loom.text.printer import print_module
+
+        return print_module(module, locations=self.case.run.with_locations)
+
+    def _text(self) -> str:
+        # Locations that are shown count the lines of the file.
+        return "\n" * (self.case.first_line - 1) * self.case.run.with_locations + self.case.input
 
     def _bytes(self) -> bytes:
         digits = "".join(line.partition("//")[0] for line in self.case.input.splitlines())
@@ -74,16 +84,17 @@ def execute(case: Case, setting: Setting, name: str) -> str | None:
 
     Raises `LoomError` for what the case is diagnosed with, and `GoldenError` when it cannot be run as written.
     """
-    if case.run.with_locations:
-        raise GoldenError("programs have no text form of their locations, so nothing runs 'with-locations'", case.line)
+    if case.run.with_locations and case.run.mode not in _PRINTED:
+        modes = ", ".join(sorted(_PRINTED))
+        raise GoldenError(f"with-locations is for modes that print a program: {modes}", case.line)
     return _MODES[case.run.mode](Run(case, setting, name))
 
 
 def _roundtrip(run: Run) -> str:
     from loom import api
 
-    first = api.print(run.module(verified=False))
-    second = api.print(api.parse(first, "printed text"))
+    first = run.text(run.module(verified=False))
+    second = run.text(api.parse(first, "printed text"))
     if second != first:
         raise GoldenError("printing is no fixed point: the printed text prints differently", run.line)
     return first
@@ -94,11 +105,9 @@ def _verify(run: Run) -> None:
 
 
 def _pass(run: Run) -> str:
-    from loom import api
-
     module = run.module(verified=True)
     _run_passes(run, module, measure=False)
-    return api.print(module)
+    return run.text(module)
 
 
 def _pass_report(run: Run) -> str:
@@ -129,9 +138,9 @@ def _format(run: Run) -> str:
     form = run.case.run.argument
     module = run.module(verified=True)
     if form == "bytecode":
-        return api.print(api.load_bytes(api.to_bytecode(module), run.name))
+        return run.text(api.load_bytes(api.to_bytecode(module), run.name))
     if form == "text":
-        return api.print(api.load_bytes(api.print(module).encode(), run.name))
+        return run.text(api.load_bytes(run.text(module).encode(), run.name))
     raise GoldenError(f"there is no format '{form}'; known are bytecode, text", run.line)
 
 
@@ -156,6 +165,8 @@ _MODES: Final[Mapping[str, Callable[[Run], str | None]]] = {
     "emit": _emit,
     "compile-report": _compile_report,
 }
+
+_PRINTED: Final = frozenset({"roundtrip", "pass", "format"})
 
 CANONICAL_INPUT: Final = frozenset({"roundtrip", "format"})
 """Modes whose input is what they expect when a case has no expected section."""

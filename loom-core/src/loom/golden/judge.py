@@ -58,17 +58,18 @@ def run_case(case: Case, setting: Setting, path: str) -> CaseResult:
     missing = [name for name in case.requires if not is_met(name)]
     if missing:
         return CaseResult(case, SKIPPED, SKIPPED, f"requires {', '.join(missing)}")
+    source = Input.of(case, path)
     product: str | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     try:
-        product = execute(case, setting, path)
+        product = execute(case, setting, source.name)
     except LoomError as error:
         diagnostics = error.diagnostics
     except GoldenError as error:
         return _final(CaseResult(case, FAILED, FAILED, f"{path}:{error.line or case.line}: {error}"))
     except Exception as error:  # a defect of what is tested is this case's failure and must not end the others
         return _final(CaseResult(case, FAILED, FAILED, f"{path}:{case.line}: internal error\n{_trace(error)}"))
-    matched, left = match(case.annotations, diagnostics, Input(path, case.first_line))
+    matched, left = match(case.annotations, diagnostics, source)
     faults = [
         f"{path}:{annotation.line}: nothing matches '{annotation.text}'"
         for annotation, found in zip(case.annotations, matched, strict=True)
@@ -103,7 +104,7 @@ def _final(result: CaseResult) -> CaseResult:
 
 
 def _located(diagnostic: Diagnostic, case: Case, path: str) -> str:
-    line = Input(path, case.first_line).line_of(diagnostic)
+    line = Input.of(case, path).line_of(diagnostic)
     place = diagnostic.position()
     where = path
     if place is not None:

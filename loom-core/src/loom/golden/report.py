@@ -72,7 +72,7 @@ def _case(file: GoldenFile, result: CaseResult) -> dict[str, Any]:
     bytes_at = _Bytes(file.text)
     xfail, run, requires = case.xfail, case.run_directive, case.requires_directive
     edit = output_edit(file, result)
-    source = Input(file.path, case.first_line)
+    source = Input.of(case, file.path)
     return {
         "index": case.index,
         "title": case.title,

@@ -61,7 +61,7 @@ def annotation_edits(file: GoldenFile, result: CaseResult) -> list[Edit]:
     ]
     dropped = {edit.range for edit in edits}
     starts = _line_starts(file.text)
-    source = Input(file.path, case.first_line)
+    source = Input.of(case, file.path)
     by_line: dict[int, list[str]] = {}
     occupied = {a.line: a for a in case.annotations}
     for diagnostic in result.left:

@@ -1,6 +1,7 @@
 """Location annotations behind an operation: ``loc("f":3:1 to 3:20)`` (language reference, part 1, section 2.11).
 
-An annotation says where an operation came from; diagnostics about the operation point there. It is not printed.
+An annotation says where an operation came from; diagnostics about the operation point there. It is printed
+only when asked for (:class:`loom.text.printer.LocatedPrinter`).
 """
 
 from __future__ import annotations

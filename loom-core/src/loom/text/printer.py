@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from loom.ir.attribute_text import value_text
 from loom.ir.core import Block, Module, Op, Region, Value, symbol_name
+from loom.ir.diagnostics import SourceLocation
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import Type
 from loom.text.names import Naming
@@ -169,9 +171,23 @@ def _is_empty_terminator(op: Op) -> bool:
     return not op.operands and not op.comments and "terminator" in op.spec.traits
 
 
-def print_op(op: Op) -> str:
+class LocatedPrinter(Printer):
+    """Prints behind every operation where it came from, if that is known; assembly bodies have no place for it."""
+
+    __slots__ = ()
+
+    def statement(self, op: Op) -> str:
+        text = super().statement(op)
+        place = SourceLocation.of(op.loc) if self.writer is None else None
+        if place is None:
+            return text
+        start, end = f"{place.start_line}:{place.start_column}", f"{place.end_line}:{place.end_column}"
+        return f"{text} loc({value_text(place.filename)}:{start} to {end})"
+
+
+def print_op(op: Op, printer_class: type[Printer] = Printer) -> str:
     """The text of one module-level operation, comments included."""
-    printer = Printer()
+    printer = printer_class()
     naming = Naming(printer.names)
     naming.signature(op)
     naming.op(op)
@@ -180,10 +196,13 @@ def print_op(op: Op) -> str:
     return "\n".join(lines)
 
 
-def print_module(module: Module) -> str:
-    """Canonical text of a module; an empty module is an empty text."""
+def print_module(module: Module, *, locations: bool = False) -> str:
+    """Canonical text of a module, with ``locations`` followed by where each operation came from.
+
+    An empty module is an empty text.
+    """
     with deep_recursion():
-        return _module_text(module)
+        return _module_text(module, LocatedPrinter if locations else Printer)
 
 
 def _with_aliases(text: str, aliases: Mapping[str, Encoding]) -> str:
@@ -200,7 +219,7 @@ def _with_aliases(text: str, aliases: Mapping[str, Encoding]) -> str:
     return token.sub(lambda match: names[match[1]] if match[1] is not None else match[0], text)
 
 
-def _module_text(module: Module) -> str:
+def _module_text(module: Module, printer_class: type[Printer]) -> str:
     parts: list[str] = []
     if module.header:
         parts.extend(f"// {line}" if line else "//" for line in module.header)
@@ -215,7 +234,7 @@ def _module_text(module: Module) -> str:
     for op in [*records, *others]:
         if not first and (symbol_name(op) is not None or op.blank_before):
             parts.append("")
-        parts.append(print_op(op))
+        parts.append(print_op(op, printer_class))
         first = False
     if not parts:
         return ""
