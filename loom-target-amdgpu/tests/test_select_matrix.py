@@ -248,3 +248,39 @@ def test_saturating_products() -> None:
     assert np.array_equal(machine[3], np.clip(exact, -(2**31), 2**31 - 1))
     cdna = product(BY_NAME["cdna_i8_16x16x32"], 1).replace("vector.mma ", "vector.mma<saturate> ")
     assert "saturating" in refusal(cdna, "amdgpu:gfx942").message
+
+
+ACCUMULATORS = """low.kernel.def target<amdgpu.cdna3.core> workgroup_size(64, 1, 1) @k() asm {
+  %m0 = live_in<amdgpu.m0> : reg<amdgpu.m0>
+  %lane = live_in<amdgpu.workitem_id.x> : reg<amdgpu.vgpr>
+  %in = resource<hal_binding> {index = 0, source_type = hal.buffer} : reg<amdgpu.sgpr x2>
+  %out = resource<hal_binding> {index = 1, source_type = hal.buffer} : reg<amdgpu.sgpr x2>
+  %at = v_lshlrev_b32_src0_inline %lane, 2
+  %wide = v_lshlrev_b32_src0_inline %lane, 4
+  %a = global_load_dword_saddr %at, %in, %m0
+  %b = global_load_dword_saddr %at, %in, %m0 {offset = 256}
+  %first = v_mfma_f32_16x16x4_f32_acc_zero %a, %b : reg<amdgpu.agpr x4>
+  %second = v_mfma_f32_16x16x4_f32 %a, %b, %first
+  %b_kept = copy %b : reg<amdgpu.vgpr> -> reg<amdgpu.agpr>
+  %third = v_mfma_f32_16x16x4_f32 %a, %b_kept, %second
+  %seen = copy %third : reg<amdgpu.agpr x4> -> reg<amdgpu.vgpr x4>
+  global_store_dwordx4_saddr %wide, %seen, %out, %m0
+  return
+}
+"""
+
+
+def test_accumulation_registers() -> None:
+    """Authored code keeps accumulators, and factors, in the accumulation registers."""
+    from loom_sim.amdgpu import load
+
+    made = compile_text(ACCUMULATORS, "amdgpu:gfx942")
+    code = load(made.primary.data)
+    factors = RNG.integers(-9, 9, (2, 64)).astype("f4")
+    out = np.zeros((64, 4), "f4")
+    (name,) = code.kernels
+    code.launch(name, 1, 64, [factors, out])
+    # Lane l holds a[l % 16][l // 16] and b[l // 16][l % 16]; register r of it the sum of row 4 (l // 16) + r.
+    a, b = factors[0].reshape(4, 16).T, factors[1].reshape(4, 16)
+    want = 3 * a @ b
+    assert np.array_equal(out, want.reshape(4, 4, 16).transpose(0, 2, 1).reshape(64, 4))
