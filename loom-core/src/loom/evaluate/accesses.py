@@ -286,7 +286,8 @@ def watch(
     if storage.transfers:
         _check_transfers(frame, op, storage, flat, who, located, access)
     site = frame.machine.program.site(op)
-    scope = str(op.attribute("scope")) if "scope" in op.spec.attribute_index else "system"
+    given = op.attribute("scope") if "scope" in op.spec.attribute_index else None
+    scope = str(given) if given is not None else "system"
     for stamps in clock.stamps(who):
         race = storage.races.note(access, flat, located.format.dtype.itemsize, stamps, site, scope)
         if race is not None:
