@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from loom.facts import integers
-from loom.facts.integers import IMPLIED, MAX64, MIRRORED, NEGATED, TRANSFER, UNKNOWN, IntegerFacts, exactly
+from loom.facts.integers import MAX64, MIRRORED, TRANSFER, UNKNOWN, IntegerFacts, exactly
+from loom.facts.paths import Paths, on_numbers
 from loom.facts.uniformity import varying_values
 from loom.ir.core import Op, Region, Value, symbol_name
 from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET, ScalarType
 
-# A comparison known to hold: predicate, left side, right side (a value or a number).
-Constraint = tuple[str, Value, Value | int]
-
-# How far path facts of one region reach: values that depend on what a condition compares, and uses looked at.
-MAX_REACH: Final = 64
-MAX_REACH_USES: Final = 256
 # Operand chains up to here are followed by recursion.
 MAX_CHAIN: Final = 64
 
@@ -43,9 +38,7 @@ class FunctionFacts:
         self.target_facts: Mapping[str, object] = target_facts or {}
         # Facts by innermost region that adds path facts (None: none apply).
         self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
-        self._own: dict[Region, tuple[Constraint, ...]] = {}
-        self._reach: dict[Region, set[Value]] = {}
-        self._numbers: dict[Op, int] | None = None
+        self.paths = Paths(function)
         self._loops: dict[Op, dict[Value, IntegerFacts]] = {}
         self._depth = 0
         self._varying: set[Value] | None = None
@@ -56,7 +49,7 @@ class FunctionFacts:
 
     def integer(self, value: Value, at: Op | None = None) -> IntegerFacts:
         """Range and divisor of an integer or address value, with the path facts that hold at ``at``."""
-        return self._facts(value, self._context(at) if at is not None else None)
+        return self._facts(value, self.paths.context(at) if at is not None else None)
 
     def exact(self, value: Value, at: Op | None = None) -> int | None:
         """The only value possible, if known."""
@@ -78,30 +71,15 @@ class FunctionFacts:
 
     def decide(self, predicate: str, left: Value, right: Value, at: Op | None = None) -> bool | None:
         """The outcome of a comparison if facts settle it."""
-        predicate = _on_numbers(predicate, left)
-        context = self._context(at) if at is not None else None
+        predicate = on_numbers(predicate, left)
+        context = self.paths.context(at) if at is not None else None
         if left is right:
             return predicate in ("eq", "sle", "sge", "ule", "uge")
         a, b = self._facts(left, context), self._facts(right, context)
-        known = self._known_on_path(predicate, left, right, context)
+        known = self.paths.known(predicate, left, right, context)
         if known is None and predicate[0] == "u" and a.lo >= 0 and b.lo >= 0:
-            known = self._known_on_path("s" + predicate[1:], left, right, context)
+            known = self.paths.known("s" + predicate[1:], left, right, context)
         return integers.decide(predicate, a, b) if known is None else known
-
-    def _known_on_path(self, predicate: str, left: Value, right: Value, region: Region | None) -> bool | None:
-        """The outcome of a comparison that regions around a place settle by comparing the same two values."""
-        while region is not None:
-            for known, a, b in self._constraints(region):
-                if a is right and b is left:
-                    known = MIRRORED[known]
-                elif a is not left or b is not right:
-                    continue
-                if predicate in IMPLIED[known]:
-                    return True
-                if NEGATED[predicate] in IMPLIED[known]:
-                    return False
-            region = self._outside(region)
-        return None
 
     def global_declaration(self, symbol: str) -> Op | None:
         """The variable, constant or configuration key of the module that a symbol names."""
@@ -111,82 +89,11 @@ class FunctionFacts:
             self._globals = {str(symbol_name(op)): op for op in found}
         return self._globals.get(symbol)
 
-    # -- contexts --------------------------------------------------------------------------------------------
-
-    def _context(self, at: Op) -> Region | None:
-        """The innermost enclosing region that adds path facts."""
-        block = at.parent
-        while block is not None and block.parent is not None:
-            region = block.parent
-            parent = region.parent
-            if parent is None or parent is self.function:
-                return None
-            if parent.name in _ADDS_FACTS:
-                return region
-            block = parent.parent
-        return None
-
-    def _outside(self, region: Region) -> Region | None:
-        """The next region outwards that adds path facts."""
-        assert region.parent is not None
-        return self._context(region.parent)
-
-    def _constraints(self, region: Region) -> tuple[Constraint, ...]:
-        """The comparisons that hold in a region because of the op that it belongs to."""
-        found = self._own.get(region)
-        if found is None:
-            parent = region.parent
-            assert parent is not None
-            found = self._own[region] = tuple(_ADDS_FACTS[parent.name](parent, region))
-        return found
-
-    def _reached(self, region: Region) -> set[Value]:
-        """The values whose facts a region's own constraints may sharpen: what they compare and what depends on it."""
-        found = self._reach.get(region)
-        if found is None:
-            compared = [v for _, *sides in self._constraints(region) for v in sides if isinstance(v, Value)]
-            found = self._reach[region] = self._dependents([v for v in compared if not _is_constant(v)], region)
-        return found
-
-    def _dependents(self, start: list[Value], region: Region) -> set[Value]:
-        """Values computed from some values without leaving a region at its end, the nearest first up to a limit."""
-        last = self._last_number(region)
-        numbers = self._numbers or {}
-        found = set(start)
-        queue = list(found)
-        looked = 0
-        for value in queue:
-            for user in value.uses:
-                looked += 1
-                if looked > MAX_REACH_USES or len(queue) > MAX_REACH:
-                    return found
-                results = user.results
-                if not results and user.name == "scf.yield":
-                    owner = user.parent_op
-                    results = owner.results if owner is not None and owner.name in ("scf.if", "scf.switch") else []
-                elif user.regions:
-                    continue
-                # What is defined behind the region never asks for facts inside it; a new op has no number.
-                if not results or (last is not None and numbers.get(user, last) > last):
-                    continue
-                for result in results:
-                    if result not in found and (result.type in INTEGERS or result.type in ADDRESSES):
-                        found.add(result)
-                        queue.append(result)
-        return found
-
-    def _last_number(self, region: Region) -> int | None:
-        """The number of the last op of a region in the order of the function's text, as far as it has one."""
-        if self._numbers is None:
-            self._numbers = {op: number for number, op in enumerate(self.function.walk())}
-        end = region.blocks[-1].last
-        return None if end is None else self._numbers.get(end)
-
     # -- evaluation ------------------------------------------------------------------------------------------
 
     def _facts(self, value: Value, context: Region | None) -> IntegerFacts:
-        while context is not None and value not in self._reached(context):
-            context = self._outside(context)
+        while context is not None and value not in self.paths.reached(context):
+            context = self.paths.outside(context)
         memo = self._memo.get(context)
         if memo is None:
             memo = self._memo[context] = {}
@@ -212,8 +119,8 @@ class FunctionFacts:
         """Facts with what a region and those around it say of the value itself."""
         region: Region | None = context
         while region is not None:
-            outside = self._outside(region)
-            for predicate, left, right in self._constraints(region):
+            outside = self.paths.outside(region)
+            for predicate, left, right in self.paths.constraints(region):
                 if left is value:
                     other = exactly(right) if isinstance(right, int) else self._facts(right, outside)
                     facts = integers.compare_left(facts, predicate, other)
@@ -272,7 +179,7 @@ class FunctionFacts:
             return facts
         if parent.name == "scf.for":
             if value.index == 0:
-                outside = self._context(parent)
+                outside = self.paths.context(parent)
                 lower, upper, step = (self._facts(v, outside) for v in parent.operands[:3])
                 divisor = integers.common_divisor(lower, step)
                 return IntegerFacts(lower.lo, max(lower.lo, upper.hi - 1), divisor)
@@ -304,7 +211,7 @@ class FunctionFacts:
         end = loop.regions[0].entry.last
         init = loop.operands[2 + value.index]
         if end is not None and end.operands[value.index - 1] is value:
-            return self._facts(init, self._context(loop))
+            return self._facts(init, self.paths.context(loop))
         return integers.domain(value.type)
 
     def _configured(self, operand: str) -> IntegerFacts | None:
@@ -350,64 +257,6 @@ class FunctionFacts:
     def _limit(self, name: str, default: int) -> int:
         limit = self.target_facts.get(name)
         return limit if isinstance(limit, int) else default
-
-
-def _on_numbers(predicate: str, operand: Value) -> str:
-    """The predicate as it orders the numbers of facts.
-
-    A signed reading of true is -1, where facts have 1. Offsets are never negative: signed and unsigned agree.
-    """
-    if operand.type is I1 and predicate.startswith("s"):
-        return MIRRORED[predicate]
-    return "s" + predicate[1:] if operand.type is OFFSET and predicate.startswith("u") else predicate
-
-
-def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
-    """Comparisons that follow from a condition being true or false, through ``andi`` and ``ori``."""
-    op = condition.defining_op
-    out.append(("eq", condition, int(holds)))
-    if op is None:
-        return
-    if op.name in ("index.cmp", "scalar.cmpi"):
-        predicate = _on_numbers(str(op.attribute("predicate")), op.operands[0])
-        out.append((predicate if holds else NEGATED[predicate], op.operands[0], op.operands[1]))
-    elif (op.name == "scalar.andi" and holds) or (op.name == "scalar.ori" and not holds):
-        for operand in op.operands:
-            _collect(operand, holds, out)
-
-
-def _branch(op: Op, region: Region) -> list[Constraint]:
-    """The condition holds in the first region and does not in the second."""
-    found: list[Constraint] = []
-    _collect(op.operands[0], region is op.regions[0], found)
-    return found
-
-
-def _case(op: Op, region: Region) -> list[Constraint]:
-    """The selector equals the key of a case, and none of the keys in the default region."""
-    keys: Any = op.attribute("case_keys")
-    if region is op.regions[0]:
-        return [("ne", op.operands[0], key) for key in keys]
-    return [("eq", op.operands[0], keys[op.regions.index(region) - 1])]
-
-
-def _iteration(op: Op, region: Region) -> list[Constraint]:
-    """A position lies between the bounds."""
-    position = region.entry.args[0]
-    return [("slt", position, op.operands[1]), ("sge", position, op.operands[0])]
-
-
-# Ops whose regions run only under conditions, and what holds there.
-_ADDS_FACTS: Final[dict[str, Callable[[Op, Region], list[Constraint]]]] = {
-    "scf.if": _branch,
-    "scf.switch": _case,
-    "scf.for": _iteration,
-}
-
-
-def _is_constant(value: Value) -> bool:
-    op = value.defining_op
-    return op is not None and "constant" in op.spec.traits
 
 
 # Signed extrema of i1 are the opposite ones of the numbers 0 and 1.

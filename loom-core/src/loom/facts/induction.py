@@ -26,7 +26,7 @@ def carried_facts(facts: FunctionFacts, loop: Op) -> dict[Value, IntegerFacts]:
     arguments = [a for a in block.args[1:] if a.type in INTEGERS or a.type in ADDRESSES]
     if end is None or not arguments:
         return {}
-    outside = facts._context(loop)
+    outside = facts.paths.context(loop)
     first = {a: facts._facts(loop.operands[2 + a.index], outside) for a in arguments}
     found = dict(first)
     for number in range(MAX_ROUNDS + len(arguments)):
@@ -64,7 +64,7 @@ class _Trial(FunctionFacts):
 
     def __init__(self, facts: FunctionFacts, loop: Op, guess: dict[Value, IntegerFacts]) -> None:
         super().__init__(facts.function, facts.target_facts)
-        self._own, self._reach, self._numbers = facts._own, facts._reach, facts._numbers
+        self.paths = facts.paths
         self._outer = facts
         self._body = loop.regions[0]
         self._guess = guess
