@@ -18,7 +18,7 @@ from loom.dialects.scalar import ops as scalar
 from loom.ir.attributes import Predicate
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import Diagnostic, LoomError
-from loom.ir.types import F32, I1, I32
+from loom.ir.types import F32, I1, I32, NestedType, RegType, ShapedType, Type
 from loom.ir.types import INDEX as INDEX_TYPE
 from loom.spec import model as s
 from loom.spec import registry
@@ -302,6 +302,28 @@ def _ties(*ties: int) -> Callable[[], Module]:
     return make
 
 
+MALFORMED: Final = (
+    ShapedType("vector", (), F32, None, None),
+    ShapedType("view", (1,) * 16, F32, None, None),
+    ShapedType("view", (4,), F32, None, 3),
+    ShapedType("tile", (4,), F32, None, 2),
+    ShapedType("vector", (-4,), F32, None, None),
+    RegType("amdgpu.vgpr", 0),
+    NestedType("channel", (RegType("amdgpu.vgpr", 1, I32),)),
+)
+
+
+def _typed(type_: Type) -> Callable[[], Module]:
+    def make() -> Module:
+        module, end = parsed()
+        function = end.parent_op
+        assert function is not None
+        function.regions[0].entry.add_argument(type_, "odd")
+        return module
+
+    return make
+
+
 MODULES: Final[dict[str, list[Callable[[], Module]]]] = {
     "STRUCTURE/001": [lambda: with_op(lambda f: ADDI([f.regions[0].entry.args[0]], [None], [I32]))],
     "STRUCTURE/002": [lambda: with_op(lambda f: ADDI([f.regions[0].entry.args[0]] * 2, [None], []))],
@@ -316,6 +338,7 @@ MODULES: Final[dict[str, list[Callable[[], Module]]]] = {
         lambda: with_op(lambda f: index.Constant([], ["one"], [INDEX_TYPE])),
         lambda: with_op(lambda f: scalar.Constant([], [1], [F32])),
     ],
+    "TYPE/010": [_typed(type_) for type_ in MALFORMED],
     "DOMINANCE/004": [_ties(0, 1)],
     "DOMINANCE/005": [_ties(2)],
 }
@@ -366,7 +389,6 @@ NOT_RAISED: Final = {
     "SHAPE/005": TILES,
     "SUBRANGE/003": TILES,
     "ENCODING/002": TILES,
-    "TYPE/010": "types are checked where they are made",
     "TYPE/015": TARGETS,
     "TYPE/016": TARGETS,
     "SHAPE/006": TARGETS,

@@ -271,6 +271,9 @@ class BufferType(_TextType):
 
 BUFFER: Final = BufferType()
 
+# Axes of a shaped type.
+MAX_RANK: Final = 15
+
 ENCODING_ROLES: Final = ("layout", "schema", "storage", "transform")
 
 

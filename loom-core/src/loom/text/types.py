@@ -10,6 +10,7 @@ from loom.ir.types import (
     BUFFER,
     ENCODING_ROLES,
     ENCODING_TYPES,
+    MAX_RANK,
     NESTED_HEADS,
     SCALARS,
     SHAPED_KINDS,
@@ -41,7 +42,6 @@ _ALIGN: Final = re.compile(r"\s*align\s*\(\s*(0x[0-9a-fA-F]+|[0-9]+)\s*\)\s*")
 _REG: Final = re.compile(r"reg<\s*([A-Za-z_$][\w$.-]*)(?:\s+x([0-9]+))?\s*(?::\s*(.+?))?\s*>\Z", re.DOTALL)
 _GROUP_DIM: Final = re.compile(r"\s*(?:([0-9]+)|\[\s*(%[A-Za-z0-9_$][A-Za-z0-9_$-]*)\s*\])\s*")
 
-MAX_RANK: Final = 15
 # Types in types.
 MAX_NESTING: Final = 64
 _HEADS_WITH_EXTENTS: Final = ("group", "pool")

@@ -8,6 +8,7 @@ from loom.dialects.channel.ownership import check_ownership, is_obligation
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError
 from loom.ir.recursion import deep_recursion
+from loom.ir.types import Type
 from loom.verify.compiled import check_of
 from loom.verify.consumption import check_consumption, check_signature_ties, check_ties, ties_of
 from loom.verify.convergence import MEETINGS, check_convergence
@@ -16,6 +17,7 @@ from loom.verify.effects import EFFECTFUL, Purity, check_poison, check_pure_call
 from loom.verify.phases import ARRIVE, WAIT, check_phases
 from loom.verify.predicates import check_predicates
 from loom.verify.symbols import RELATIONS, USES, check_references, check_symbols
+from loom.verify.types import check_types
 
 FINDING_LIMIT: Final = 100
 
@@ -28,6 +30,7 @@ def verify_module(module: Module) -> list[Diagnostic]:
     symbols = module.symbols()
     findings = check_symbols(module, symbols)
     purity = Purity(symbols)
+    sound: set[Type] = set()
     with deep_recursion():
         for op in module.body:
             if not op.spec.traits & MODULE_LEVEL:
@@ -37,7 +40,7 @@ def verify_module(module: Module) -> list[Diagnostic]:
                     )
                 )
                 continue
-            findings += _verify_root(op, symbols, purity)
+            findings += _verify_root(op, symbols, purity, sound)
             if len(findings) >= FINDING_LIMIT:
                 break
     return findings[:FINDING_LIMIT]
@@ -50,10 +53,11 @@ def require_valid(module: Module) -> None:
         raise LoomError(findings)
 
 
-def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagnostic]:
+def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity, sound: set[Type]) -> list[Diagnostic]:
     findings: list[Diagnostic] = []
     name = symbol_name(root) or root.name
     last_name = ""
+    last_type: Type | None = None
     check = None
     special = False
     meets = splits = ties = promises = False
@@ -79,6 +83,16 @@ def _verify_root(root: Op, symbols: dict[str, Op], purity: Purity) -> list[Diagn
                 or "function" in traits
             )
         assert check is not None
+        # Before the rules of the op, which look into its types.
+        for result in op.results:
+            if result.type is not last_type:
+                last_type = result.type
+                if last_type not in sound:
+                    findings += check_types(op, "results", op.results, sound)
+        for region in op.regions:
+            for block in region.blocks:
+                if block.args:
+                    findings += check_types(op, "arguments", block.args, sound)
         found = check(op)
         if found:
             findings += found
