@@ -257,3 +257,23 @@ def test_an_allocation_has_the_bytes_that_it_asked_for(programs: Programs, align
     fault = programs.fault(lambda: programs.launch(text(4), [], [out]))
     assert fault.code == "EVALUATE/002"
     assert "outside the buffer of 12 bytes" in fault.message
+
+
+def test_a_target_bounds_the_storage_of_a_workgroup(programs: Programs) -> None:
+    body = """
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c3 = index.constant 3 : index
+  %some = index.constant 600 : offset
+  %more = index.constant 424 : offset
+  %a = buffer.alloca<workgroup> align(4) %some : buffer
+  scf.for %i = [%c0 to %c3 step %c1] {
+    %b = buffer.alloca<workgroup> align(4) %more : buffer
+  }"""
+    text, arguments = programs.kernel(body, "%o: buffer", groups=5), [np.zeros(1, dtype=np.int32)]
+    # Every execution is storage of its own, but one operation has one place in the frame.
+    programs.launch(text, [], arguments, facts={"max_workgroup_storage_bytes": 1024})
+    fault = programs.fault(lambda: programs.launch(text, [], arguments, facts={"max_workgroup_storage_bytes": 1023}))
+    assert fault.code == "EVALUATE/008"
+    assert "needs 1024 bytes of workgroup storage" in fault.message
+    assert programs.source_line(fault).startswith("%b = buffer.alloca")

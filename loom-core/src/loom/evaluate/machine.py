@@ -130,6 +130,8 @@ class Machine:
         self.stream = Stream()
         self.depth = 0
         self._launch_storage: Buffer | None = None
+        # The most that each allocation has taken of a workgroup's storage.
+        self._workgroup_bytes: dict[Op, int] = {}
         # Barriers order the accesses of the space that they name, so each space has its own clock.
         self.clocks = {"workgroup": Clock(lanes.item), "global": Clock(lanes.item)}
 
@@ -152,6 +154,8 @@ class Machine:
             ends[group] = active
             if (ends[group] != active).any():
                 raise unsupported(op, "the work-items of a workgroup allocate different sizes of workgroup storage")
+        if shared:
+            self._take_workgroup_storage(op, largest)
         instances = lanes.group_count if shared else lanes.count
         total = instances * stride
         self.program.reserve(op, total)
@@ -166,6 +170,19 @@ class Machine:
             index = lanes.group if shared else np.arange(lanes.count, dtype=np.int64)
             base = index * stride
         return Buffer((storage,), base, size)
+
+    def _take_workgroup_storage(self, op: Op, size: int) -> None:
+        """Count the bytes of one workgroup's frame. Raises a diagnostic when the target has fewer."""
+        self._workgroup_bytes[op] = max(size, self._workgroup_bytes.get(op, 0))
+        limit, total = self.program.facts.get("max_workgroup_storage_bytes"), sum(self._workgroup_bytes.values())
+        if isinstance(limit, int) and total > limit:
+            raise fault(
+                FaultCode.MEMORY_LIMIT,
+                op,
+                f"the kernel needs {total} bytes of workgroup storage, but the target has {limit}",
+                limit=limit,
+                bytes=total,
+            )
 
     def launch_storage(self, op: Op) -> Buffer:
         """The workgroup storage that the launch asked for, one instance per workgroup, the same in every request."""
