@@ -272,3 +272,15 @@ def test_path_facts_reach_what_depends_on_them() -> None:
     assert facts.integer(adds["v"].result, adds["v"]) == IntegerFacts(18, 200, 1)
     conditional = named(module, "scf.if")[0]
     assert facts.integer(conditional.results[0]).within(1, 200)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs_reach_a_fixed_point(loop_program: Callable[..., Any], seed: int) -> None:
+    """A second canonicalization of a program finds nothing."""
+    program = loop_program(seed, read_ahead=False)
+    module = api.parse(program.plain())
+    (kernel,) = (op for op in module.ops if op.name == "kernel.def")
+    canonicalize(kernel, module.symbols())
+    text = api.print(module)
+    assert not canonicalize(kernel, module.symbols()), text
+    assert api.print(module) == text
