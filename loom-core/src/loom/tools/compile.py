@@ -75,7 +75,10 @@ def build_parser() -> argparse.ArgumentParser:
         "--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)"
     )
     parser.add_argument(
-        "--compile-report", choices=("none", "summary"), default="none", help="write a JSON compile report"
+        "--compile-report",
+        choices=("none", "summary", "details"),
+        default="none",
+        help="write a JSON compile report; details has a row for every decision about a loop",
     )
     parser.add_argument(
         "--compile-report-output", default="stderr", metavar="WHERE", help="stderr, '-' or a file (default: stderr)"
@@ -113,13 +116,14 @@ def _read_checks(words: str) -> frozenset[str]:
 
 def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
     from loom import api
-    from loom.config_values import read_config
     from loom.ir.diagnostics import fail
     from loom.report.compile_report import compile_report
 
     module = api.load_bytes(*read_input(args.input))
     if args.library:
         libraries = [api.load_bytes(*read_input(path)) for path in args.library]
+        from loom.config_values import read_config
+
         config = read_config(args.config, args.config_file)
         module = api.link([module], libraries, args.root, args.target, config=config)
     bind_config(args, module)
