@@ -198,9 +198,9 @@ def _selection_names(title: str, name: str) -> bool:
 
 
 def _amdgpu() -> frozenset[str]:
-    from loom_target_amdgpu.select.selector import rules
+    from loom_target_amdgpu.select.selector import RULES
 
-    return frozenset(rules())
+    return RULES.names()
 
 
 def _x86() -> frozenset[str]:

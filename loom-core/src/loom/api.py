@@ -6,8 +6,8 @@ Every function takes and returns in-memory programs; only :func:`load` reads fil
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.ir.core import Module, Op, symbol_name
@@ -15,6 +15,8 @@ from loom.ir.diagnostics import Diagnostic, LoomError, SourceFile, Span, did_you
 from loom.ir.records import record
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from loom.bytecode import BytecodeFile
     from loom.check.report import TestReport
     from loom.config_values import ConfigValue
@@ -54,8 +56,7 @@ def print(module: Module) -> str:
 
 def load(path: str | Path, *, display_name: str | None = None) -> Module:
     """Read and verify a module from a file. Raises ``OSError`` when the file cannot be read."""
-    data = Path(path).read_bytes()
-    return load_bytes(data, display_name or str(path))
+    return load_bytes(_contents(path), display_name or str(path))
 
 
 def load_bytes(data: bytes, name: str, *, migrate: bool = False) -> Module:
@@ -135,7 +136,12 @@ def decode_source(data: bytes, name: str) -> str:
 
 
 def _as_linkable(item: Linkable | str | Path) -> Linkable:
-    return open_bytes(Path(item).read_bytes(), str(item)) if isinstance(item, str | Path) else item
+    return open_bytes(_contents(item), str(item)) if isinstance(item, str | os.PathLike) else item
+
+
+def _contents(path: str | Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _as_target(target: TargetProfile | str | None) -> TargetProfile | None:

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-import attrs
-
 from loom.ir.diagnostics import Diagnostic, LoomError, Related, SourceFile, Span, fail
+from loom.ir.records import record
 from loom.text.literals import is_float, is_integer, parse_float, parse_integer, parse_string
 
 Scalar = bool | int | float | str
@@ -30,7 +29,7 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\\n]|\\.)*"|-?[0-9][0-9A-Za-z.+-]*|[A-Za-z_
 _WORDS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
-@attrs.frozen
+@record
 class ConfigValue:
     """A value for a configuration key: a number, a truth value, or text such as ``#ggml.q8_0``; and where it stands."""
 

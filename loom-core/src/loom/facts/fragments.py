@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-import attrs
-
 from loom.ir.core import Block, Value
+from loom.ir.records import record
 
 #: (lane, position in the lane's vector, m, n, the vector's length) -> (row, column); for integers and integer arrays.
 LaneMap = Callable[[Any, Any, int, int, int], tuple[Any, Any]]
@@ -32,7 +31,7 @@ LANE_MAPS: Final[Mapping[str, LaneMap]] = {
 }
 
 
-@attrs.frozen
+@record
 class Tile:
     """One kind of product: extents, formats of operands and accumulator, and map and vector length of each.
 
@@ -65,7 +64,7 @@ class Tile:
         return Placement(self.m, self.n, self.acc_format, *self.acc, self.m, self.n, self.wave)
 
 
-@attrs.frozen
+@record
 class Placement:
     """Where the elements of a matrix lie.
 
@@ -163,7 +162,7 @@ def find_placement(
     return None
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class FragmentShape:
     """What a fragment carries: role and extents as values of the program.
 

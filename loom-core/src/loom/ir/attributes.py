@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import attrs
+from loom.ir.records import record
 
 if TYPE_CHECKING:
     from loom.ir.core import Value
@@ -36,14 +36,14 @@ class Dictionary(dict[str, object]):
         return hash(tuple(sorted(self)))
 
 
-@attrs.frozen
+@record
 class Ref:
     """Argument of a predicate: position in the operand or signature list that the owner of the list defines."""
 
     index: int
 
 
-@attrs.frozen
+@record
 class Predicate:
     """One entry of a predicate list: ``range(%n, 0, 64)``."""
 
@@ -71,7 +71,8 @@ PREDICATES: Final[dict[str, tuple[int, str]]] = {
     "finite": (1, "float"),
 }
 
-@attrs.frozen(repr=False)
+
+@record(repr=False)
 class Encoding:
     """``#family``, ``#family<primary>``, ``#family<name = value>``: a parameterised attribute or static encoding.
 
@@ -101,7 +102,7 @@ class Encoding:
     __repr__ = __str__
 
 
-@attrs.frozen
+@record
 class ResultSpec:
     """One entry of a signature's result list.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import bisect
-import difflib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
+
+from loom.ir.records import record
 
 
 class SourceFile:
@@ -57,7 +58,7 @@ class SourceFile:
         return self._token_starts[index]
 
 
-@attrs.frozen
+@record
 class Span:
     """A character range of a source file."""
 
@@ -112,7 +113,7 @@ def resolve(location: Location) -> Span | None:
     return Span(source, start, end)
 
 
-@attrs.frozen
+@record
 class SourceLocation:
     """A place in a source text as JSON records give it: 1-based lines and columns, the end column exclusive.
 
@@ -139,7 +140,7 @@ class SourceLocation:
         return f"{self.filename}:{self.start_line}:{self.start_column}"
 
 
-@attrs.frozen
+@record
 class Related:
     """Another place that a diagnostic talks about."""
 
@@ -147,7 +148,7 @@ class Related:
     location: Location = None
 
 
-@attrs.frozen
+@record
 class Diagnostic:
     """One finding. ``code`` is ``DOMAIN/NNN``; ``params`` are the named parameters of the catalogue."""
 
@@ -268,6 +269,8 @@ _CANDIDATES = 500
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the closest candidate, or ``None`` when none is close."""
+    import difflib
+
     similar = (candidate for candidate in candidates if abs(len(candidate) - len(name)) <= 3)
     close = difflib.get_close_matches(name, itertools.islice(similar, _CANDIDATES), n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else None

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-
 from loom.ir import types as t
+from loom.ir.records import record
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Constraint:
     """A named set of types: ``members`` is a finite set, ``test`` decides everything else."""
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import attrs
+from loom.ir.records import record
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class AttributeKind:
     """A kind of attribute value; ``name`` selects its syntax."""
 
     name: str
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class EnumKind(AttributeKind):
     """One word of a closed set; an open enum also takes ``<N>`` for a raw byte (stored as ``int``)."""
 
@@ -27,7 +27,7 @@ class EnumKind(AttributeKind):
     open: bool = False
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class FlagsKind(AttributeKind):
     """A set of flags, stored as the tuple of words in bit order. ``all_word`` implies every flag."""
 

@@ -10,10 +10,9 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from loom.ir.core import Op, Region, Value
 from loom.ir.diagnostics import SourceFile
+from loom.ir.records import record
 from loom.ir.types import ERROR, OpaqueType, Type
 from loom.spec.kinds import DYNAMIC
 
@@ -32,7 +31,7 @@ def _no_constants(out: Any, spec: OpSpec, args: Args) -> list[str]:
     return []
 
 
-@attrs.frozen
+@record
 class DirectiveDef:
     """One directive. ``inputs`` are local variables of the generated reader that it needs."""
 

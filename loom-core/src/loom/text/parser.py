@@ -6,7 +6,6 @@ they share: the token position, the names in scope, and recovery after an error.
 
 from __future__ import annotations
 
-import difflib
 import gc
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -586,6 +585,8 @@ class Parser:
 
 def _other_dialect(name: str) -> str | None:
     """A hint for an operation whose dialect is misspelled; dialects load when they are named rightly."""
+    import difflib
+
     dialect, dot, rest = name.partition(".")
     for known in difflib.get_close_matches(dialect, dialect_names(), n=1) if dot else ():
         load_dialect(known)

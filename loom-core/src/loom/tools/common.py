@@ -21,6 +21,9 @@ EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
+# Columns of help that goes to no terminal.
+DEFAULT_WIDTH: Final = 80
+
 # Objects made between two searches for cyclic garbage. Importing and parsing make many that stay.
 GARBAGE_THRESHOLD: Final = 100_000
 
@@ -38,6 +41,18 @@ class _Version(argparse.Action):
         parser.exit()
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. Told the width, argparse need not import what finds it out."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        try:
+            width = int(columns) or os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]
+        except (AttributeError, ValueError, OSError):
+            width = DEFAULT_WIDTH
+        super().__init__(prog, width=width - 2)
+
+
 def make_parser(prog: str, description: str, examples: str) -> argparse.ArgumentParser:
     """An argument parser with examples in its help and no abbreviated flags."""
     parser = argparse.ArgumentParser(
@@ -45,7 +60,7 @@ def make_parser(prog: str, description: str, examples: str) -> argparse.Argument
         description=description,
         epilog="examples:\n" + examples,
         allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Formatter,
     )
     parser.add_argument("--version", action=_Version)
     return parser
@@ -164,6 +179,8 @@ def bind_config(args: argparse.Namespace, module: Module) -> bool:
     Warns of keys on the command line that the module does not have. Returns whether the command is done, because
     only the schema was asked for.
     """
+    if not (args.config or args.config_file or args.require_resolved_config or args.print_config_schema):
+        return False
     from loom.config_values import read_config
     from loom.ir.diagnostics import LoomError
     from loom.specialize.configuration import bind_values, config_schema, require_bound

@@ -13,8 +13,6 @@ import attrs
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op, symbol_name
 from loom.transforms.loops_report import PolicyDetail
-from loom.transforms.pipeline import pipeline
-from loom.transforms.unroll import unroll
 
 
 def apply_loop_policies(
@@ -33,9 +31,13 @@ def pipeline_loops(
 ) -> list[PolicyDetail]:
     """Rebuild every loop that asks for read-ahead, innermost first."""
     details: list[PolicyDetail] = []
-    facts = FunctionFacts(function, target_facts)
-    for loop in _innermost_first(function):
-        if loop.pipeline_depth is not None:
+    loops = [loop for loop in _innermost_first(function) if loop.pipeline_depth is not None]
+    if loops:
+        # Few programs have such loops, and what rebuilds them is large.
+        from loom.transforms.pipeline import pipeline
+
+        facts = FunctionFacts(function, target_facts)
+        for loop in loops:
             details += pipeline(loop, facts, symbols or {})
     return _of(function, details)
 
@@ -46,6 +48,8 @@ def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[Polic
     facts = FunctionFacts(function, target_facts)
     for loop in _innermost_first(function):
         if loop.unroll_policy is not None or loop.unroll_factor is not None:
+            from loom.transforms.unroll import unroll
+
             details.append(unroll(loop, facts))
     return _of(function, details)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-import attrs
-
 from loom.dialects.command.verify import check_program_launch
 from loom.dialects.func.verify import check_call_signature, check_symbol
 from loom.dialects.global_.verify import RODATA, check_conflicts, check_constant_store, loads, stores
@@ -14,9 +12,10 @@ from loom.dialects.kernel.verify import check_dispatch, check_launch
 from loom.dialects.template.verify import check_execution_choices
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, Related, did_you_mean
+from loom.ir.records import record
 
 
-@attrs.frozen
+@record
 class SymbolUse:
     """How an op refers to a symbol: attribute, kinds it accepts, what to call them, and a signature check.
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
-from pathlib import Path
 
 FAMILIES = ("gfx942", "gfx11", "gfx12")
 
-_DATA = Path(__file__).parent / "data"
+_DATA = os.path.join(os.path.dirname(__file__), "data")
 
 
 def read_lines(name: str) -> list[str]:
     """Lines of a data file without its header line."""
-    return (_DATA / name).read_text(encoding="ascii").splitlines()[1:]
+    with open(os.path.join(_DATA, name), encoding="ascii") as file:
+        return file.read().splitlines()[1:]
 
 
 @cache

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import attrs
-
 from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
+from loom.ir.records import record
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
 from loom_target_amdgpu.select.layout_origins import origins
 from loom_target_amdgpu.select.packing import as_packed, as_vector
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from loom_target_amdgpu.select.selector import Selector
 
 
-@attrs.frozen
+@record
 class Shape:
     """How a value travels: registers of the given types, and how to put them together again.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ import attrs
 from loom.dialects.low import ops as low
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import UNKNOWN, IntegerFacts
+from loom.ir.attributes import Dictionary, SymbolRef
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, fail
 from loom.ir.types import ADDRESSES, BUFFER, I1, RegType, ScalarType, ShapedType
@@ -41,46 +43,67 @@ from loom_target_amdgpu.select.values import (
 Rule = Callable[["Selector", Op], None]
 UNSIGNED32: Final = (0, (1 << 32) - 1)
 SIGNED32: Final = (-(1 << 31), (1 << 31) - 1)
-_MODULES: Final = (
-    "scalar",
-    "scalar_float",
-    "conversions",
-    "math_functions",
-    "hyperbolic",
-    "trigonometry",
-    "error_function",
-    "powers",
-    "index",
-    "control",
-    "loops",
-    "layouts",
-    "memory",
-    "atomics",
-    "kernel",
-    "invoke",
-    "vector_lanes",
-    "vector_memory",
-    "vector_reduce",
-    "vector_bits",
-    "vector_enabled",
-    "transfers",
-    "fragments",
-    "matrix",
-    "collectives",
-    "workgroup",
-)
+# Source dialect -> modules with its rules, those of common operations first.
+_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
+    "scalar": (
+        "scalar",
+        "scalar_float",
+        "conversions",
+        "math_functions",
+        "hyperbolic",
+        "trigonometry",
+        "error_function",
+        "powers",
+    ),
+    "index": ("index",),
+    "scf": ("control", "loops"),
+    "encoding": ("layouts",),
+    "buffer": ("memory", "kernel", "transfers"),
+    "view": ("memory", "atomics"),
+    "kernel": ("memory", "kernel", "collectives", "workgroup", "transfers"),
+    "target": ("kernel",),
+    "low": ("invoke",),
+    "vector": (
+        "vector_lanes",
+        "vector_memory",
+        "vector_reduce",
+        "vector_bits",
+        "vector_enabled",
+        "fragments",
+        "matrix",
+    ),
+}
 _AXES: Final = "xyz"
 
 
-def rules() -> Mapping[str, Rule]:
-    """Selection rules of every source dialect by op name."""
-    import importlib
+class RuleTable:
+    """Selection rules by op name. A module with rules is imported when an operation may be in it."""
 
-    table: dict[str, Rule] = {}
-    for name in _MODULES:
-        module = importlib.import_module(f"loom_target_amdgpu.select.{name}")
-        table.update(module.RULES)
-    return table
+    def __init__(self) -> None:
+        self._rules: dict[str, Rule] = {}
+        self._waiting = {dialect: list(modules) for dialect, modules in _MODULES.items()}
+
+    def get(self, name: str) -> Rule | None:
+        """The rule of an operation, or ``None`` if there is none."""
+        found = self._rules.get(name)
+        waiting = self._waiting.get(name.partition(".")[0], [])
+        while found is None and waiting:
+            self._load(waiting.pop(0))
+            found = self._rules.get(name)
+        return found
+
+    def _load(self, module: str) -> None:
+        self._rules.update(importlib.import_module(f"loom_target_amdgpu.select.{module}").RULES)
+
+    def names(self) -> frozenset[str]:
+        """All operations with a rule."""
+        for waiting in self._waiting.values():
+            while waiting:
+                self._load(waiting.pop(0))
+        return frozenset(self._rules)
+
+
+RULES: Final = RuleTable()
 
 
 class Selector:
@@ -113,7 +136,7 @@ class Selector:
         self._values: dict[Value, Selected] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
         self._live_ins: dict[str, Value] = {}
-        self._rules = rules()
+        self._rules = RULES
         self._static_size = self.facts.static_workgroup_size
 
     # -- the whole kernel ----------------------------------------------------------------------------------------
@@ -188,7 +211,18 @@ class Selector:
             self._live("amdgpu.workitem_id.packed." + ("xyz" if "z" in used else "xy"), V1, "workitem")
         if self.descriptor_set.key.startswith("amdgpu.cdna"):
             self._live(abi.M0, RegType("amdgpu.m0"), "m0")
+        for number, symbol in enumerate(self._constant_data()):
+            immediates = Dictionary(symbol=SymbolRef(symbol))
+            op = self.emit.builder.add(low.LiveIn([], [f"{abi.DATA}{number}", immediates], [S2]))
+            op.results[0].name = symbol
+            self._live_ins[abi.DATA + symbol] = self.emit.define(op.results[0])
         self._load_arguments(arguments)
+
+    def _constant_data(self) -> list[str]:
+        """The constant data that the kernel reads."""
+        loads = (inner for op in self.kernel.regions[-1].ops() for inner in op.walk() if inner.name == "global.load")
+        names = dict.fromkeys(str(load.attribute("symbol")) for load in loads)
+        return [name for name in names if getattr(self.symbols.get(name), "name", "") == "global.rodata.def"]
 
     def _live(self, key: str, type_: RegType, name: str | None) -> None:
         self._live_ins[key] = self.emit.define(self.emit.builder.live_in(key, type_, name))
@@ -455,4 +489,4 @@ class Selector:
         return op.name in ("low.const", "low.slice", "low.concat", "low.copy", "low.live_in")
 
 
-__all__ = ["Rule", "Selector", "Vector", "rules"]
+__all__ = ["RULES", "Rule", "RuleTable", "Selector", "Vector"]

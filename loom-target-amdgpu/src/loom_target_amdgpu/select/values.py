@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-import attrs
-
 from loom.facts.integers import IntegerFacts, exactly
 from loom.ir.core import Value
+from loom.ir.records import record
 from loom.ir.types import RegType, ShapedType
 
 SGPR: Final = "amdgpu.sgpr"
@@ -35,7 +34,7 @@ def is_scalar(word: Word) -> bool:
     return isinstance(word, int) or reg_class(word) == SGPR
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Number:
     """A number in one or two 32-bit words, low word first.
 
@@ -66,7 +65,7 @@ class Number:
         return total
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class ScalarTest:
     """A uniform condition, tested by the scalar ALU where it is used: a comparison and its operands."""
 
@@ -75,7 +74,7 @@ class ScalarTest:
     rhs: Word
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Mask:
     """A condition per lane: a 64-bit lane mask. Bits of lanes that are not active are undefined."""
 
@@ -85,7 +84,7 @@ class Mask:
 Condition = bool | ScalarTest | Mask
 
 
-@attrs.frozen
+@record
 class Linear:
     """A byte or element position: a constant plus factors times leaves (see ``linear``)."""
 
@@ -93,7 +92,7 @@ class Linear:
     terms: tuple[tuple[object, int], ...] = ()
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Root:
     """A piece of memory.
 
@@ -117,7 +116,7 @@ class Root:
     start: Linear = Linear(0)
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class View:
     """A typed window into a root; ``offset`` is its first element's byte position."""
 
@@ -126,7 +125,7 @@ class View:
     type: ShapedType
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Vector:
     """A vector value: one number or condition per element, row-major.
 
@@ -138,7 +137,7 @@ class Vector:
     halves: tuple[Word, ...] | None = None
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Packed:
     """A vector in consecutive vector registers, as matrix instructions want it.
 
@@ -153,7 +152,7 @@ class Packed:
     count: int
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Stride:
     """A layout stride in elements that is known at run time only, and what facts say of it."""
 
@@ -161,14 +160,14 @@ class Stride:
     facts: IntegerFacts
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Layout:
     """A layout value: one stride per axis, or none at all for the dense layout."""
 
     strides: tuple[int | Stride, ...] | None
 
 
-@attrs.frozen
+@record
 class Done:
     """A transfer, group of transfers or barrier phase: what it stands for has been selected where it began."""
 

@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import attrs
-
 from loom.dialects.encoding import words as w
 from loom.dialects.encoding.families import ALIASED_FORMATS, ENCODING_FAMILIES
 from loom.ir.attributes import Encoding, Keyword
+from loom.ir.records import record
 from loom.spec.kinds import EnumKind
 
 MAX_LAYOUT_RANK: Final = 15
 
 
-@attrs.frozen(eq=False)
+@record(eq=False)
 class Parameter:
     """One parameter of a family.
 

@@ -10,6 +10,7 @@ import attrs
 from loom.ir.attributes import Encoding, Keyword
 from loom.ir.core import Op
 from loom.ir.diagnostics import Diagnostic, did_you_mean
+from loom.ir.records import record
 
 PREFIX: Final = "func.location."
 
@@ -31,7 +32,7 @@ _KINDS: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-@attrs.frozen
+@record
 class Node:
     """A kind of node: its leading parameter, the named ones it needs, and those it may have."""
 
