@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
 
+from loom import api
 from loom.check.report import TestReport
 
 
 @attrs.frozen
 class Example:
-    """An example, the statement it shows, its samples, and what devices refuse of it, by kind of device."""
+    """An example, the statement it shows, its samples, and what devices refuse of it, by kind of device.
+
+    ``subgroup_cases`` cases need subgroups of some size, which not every device has: there all of them are skipped.
+    """
 
     seed: str
     samples: int
     refused: dict[str, str] = attrs.field(factory=dict)
+    subgroup_cases: int = 0
 
 
 EXAMPLES: Final = {
     "carried_views.loom": Example("EX4", 7),
+    "dependent_lookup.loom": Example("EX5", 11),
+    "workgroup_staging.loom": Example("EX7", 21, {"x86": "kernel.barrier"}),
+    "collective_recurrence.loom": Example("EX8", 18, subgroup_cases=3),
+    "aligned_copy.loom": Example("EX11", 8),
+    "split_barrier.loom": Example("EX11", 4, {"x86": "kernel.barrier"}),
 }
 
 
@@ -54,7 +65,55 @@ def test_the_cases_pass_on_every_device(machine: Any, root: Path, name: str) -> 
     example = EXAMPLES[name]
     report = machine.check([root / "examples" / name])
     missing = example.refused.get(kind(machine))
-    if missing is None:
+    if example.subgroup_cases and kind(machine) != "sim" and not report.sample_count:
+        assert report.skipped_case_count == example.subgroup_cases
+    elif missing is None:
         require_passed(report, example.samples)
     else:
         require_refused(report, name, missing)
+
+
+@pytest.mark.seed("EX8")
+@pytest.mark.parametrize("processor", ["gfx1100", "gfx942"])
+def test_collectives_of_a_target_on_the_reference_device(root: Path, processor: str) -> None:
+    pytest.importorskip("loom_target_amdgpu")
+    name = "collective_recurrence.loom"
+    report = api.check([root / "examples" / name], (), "reference", f"amdgpu:{processor}")
+    require_passed(report, EXAMPLES[name].samples)
+
+
+@pytest.mark.seed("EX5", "N01", "N02")
+def test_every_unrolled_copy_keeps_its_fence(root: Path) -> None:
+    """Eight rows of a full tile, three copies for a partial one. The addition of a row stays in front of its loads."""
+    module = api.load(root / "examples" / "dependent_lookup.loom")
+    lowered = api.specialize(module, None).module
+    kernel = lowered.symbols()["dependent_lookup"]
+    names = [op.name for op in kernel.walk() if op.name in ("scalar.addf", "scf.schedule.fence", "view.load")]
+    fences = [i for i, name in enumerate(names) if name == "scf.schedule.fence"]
+    assert len(fences) == 8 + 3
+    assert all(names[i - 1] == "scalar.addf" and names[i + 1] == "view.load" for i in fences)
+
+
+SPLIT = re.compile(r"s_barrier_signal -1\n(?P<between>(?:.*\n)*?)\s*s_barrier_wait 0xffff")
+
+
+@pytest.mark.seed("EX11", "J05")
+@pytest.mark.parametrize(("processor", "halves"), [("gfx1200", True), ("gfx1100", False)])
+def test_the_barrier_is_split_where_it_has_halves(root: Path, processor: str, halves: bool) -> None:
+    """The work-item's own arithmetic stands between the halves; elsewhere the fallback has one whole barrier."""
+    pytest.importorskip("loom_target_amdgpu")
+    module = api.load(root / "examples" / "split_barrier.loom")
+    compiled = api.compile(module, ("hand_around",), f"amdgpu:{processor}", "amdgpu-asm")
+    text = compiled.result.primary.data.decode()
+    between = [found["between"] for found in SPLIT.finditer(text)]
+    assert bool([part for part in between if "v_xor_b32" in part]) is halves
+    assert ("s_barrier\n" in text) is not halves
+
+
+@pytest.mark.seed("EX11")
+def test_the_reference_device_runs_the_halves_of_a_target(root: Path) -> None:
+    pytest.importorskip("loom_target_amdgpu")
+    name = "split_barrier.loom"
+    module = api.specialize(api.load(root / "examples" / name), "amdgpu:gfx1200").module
+    assert "kernel.barrier.arrive" in {op.name for op in module.symbols()["hand_around"].walk()}
+    require_passed(api.check([root / "examples" / name], (), "reference", "amdgpu:gfx1200"), EXAMPLES[name].samples)

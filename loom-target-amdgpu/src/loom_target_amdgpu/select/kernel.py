@@ -227,14 +227,20 @@ def _arrive(s: Selector, op: Any) -> None:
     """The first half of a barrier, where the processor has halves; nothing where the second does it all.
 
     Between the halves a work-item touches nothing but its own memory, so that meeting later publishes the same.
+    Halves are written to have something in between: the work that stands there is kept there.
     """
     if s.emit.has("s_barrier_signal_all"):
         s.emit.packet("s_barrier_signal_all")
+        s.emit.builder.fence()
     s.set(op.result, Done())
 
 
 def _wait(s: Selector, op: Any) -> None:
-    s.emit.packet("s_barrier_wait_all" if s.emit.has("s_barrier_wait_all") else "s_barrier")
+    if s.emit.has("s_barrier_wait_all"):
+        s.emit.builder.fence()
+        s.emit.packet("s_barrier_wait_all")
+    else:
+        s.emit.packet("s_barrier")
 
 
 def _assert(s: Selector, op: Any) -> None:
