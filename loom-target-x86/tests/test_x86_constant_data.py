@@ -72,6 +72,18 @@ def test_the_object_holds_each_table_once_at_its_alignment() -> None:
     assert constant_of_symbol("data0_00") is None
 
 
+def test_no_alignment_is_larger_than_a_page() -> None:
+    for alignment in (4096, 8192):
+        text = PROGRAM.replace("align(64)", f"align({alignment})")
+        module = api.load_bytes(text.encode(), "test.loom")
+        if alignment == 4096:
+            assert api.compile(module, (), "x86:avx2").result.primary.data
+            continue
+        with pytest.raises(LoomError) as caught:
+            api.compile(module, (), "x86:avx2")
+        assert [d.code for d in caught.value.diagnostics] == ["TARGET/001"]
+
+
 def test_variables_are_refused() -> None:
     text = PROGRAM.replace("  %v = view.load", "  %c = global.load @count : i32\n  %v = view.load").replace(
         "  view.store %v,", "  %d = scalar.trunci %c : i32 to i16\n  %e = scalar.addi %v, %d : i16\n  view.store %e,"

@@ -15,6 +15,10 @@ from loom_target_amdgpu.profiles import Generation, WorkgroupIds
 POINTER_SIZE: Final = 8
 KERNARG: Final = "amdgpu.kernarg_segment_ptr"
 DISPATCH: Final = "amdgpu.dispatch_ptr"
+DATA: Final = "amdgpu.data."
+"""Key of the address of constant data, which the immediate ``symbol`` names; a number makes keys distinct."""
+DATA_ALIGNMENT: Final = 16
+"""Alignment of constant data that asks for none."""
 M0: Final = "amdgpu.m0"
 AXES: Final = "xyz"
 # User SGPR pairs in register order, with the name that the kernel descriptor knows.

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from loom.ir.diagnostics import fail
 from loom.plugins.records import Artifact, EmitRequest, EmitResult
 from loom_target_amdgpu.code_object.kernel_descriptor import KernelDescriptor
 from loom_target_amdgpu.code_object.metadata import kernel_fields
@@ -35,7 +36,18 @@ def emit_assembly(request: EmitRequest) -> EmitResult:
     from loom_target_amdgpu.emitter import emit_hsaco
 
     made = emit_hsaco(request)
-    text = assembly_of(read_code_object(made.primary.data))
+    code_object = read_code_object(made.primary.data)
+    kernels = {name for kernel in code_object.kernels for name in (kernel, f"{kernel}.kd")}
+    for name in code_object.symbols:
+        if name not in kernels:
+            raise fail(
+                "TARGET/001",
+                f"'@{name}' cannot be written: the format {FORMAT} has no constant data",
+                None,
+                hint="use the format amdgpu-hsaco",
+                emitter=FORMAT,
+            )
+    text = assembly_of(code_object)
     name = made.primary.name.removesuffix(".hsaco") + ".s"
     return EmitResult(Artifact(name, "assembly", text.encode()), (), made.report, made.low_text)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from loom.dialects.kernel import ops as kernel_ops
 from loom.dialects.low import ops as low
@@ -17,11 +17,13 @@ from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom.transforms.assertions import expand_assertions
 from loom.transforms.raw_bytes import expand_raw_bytes
-from loom_target_amdgpu.abi import abi_layout
+from loom_target_amdgpu.abi import DATA_ALIGNMENT, abi_layout
+from loom_target_amdgpu.code_object.elf import DataImage
+from loom_target_amdgpu.code_object.elf_format import PAGE
 from loom_target_amdgpu.descriptors import build
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.dialect import Target
-from loom_target_amdgpu.hsaco import compile_kernel, link
+from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
 from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
 from loom_target_amdgpu.report import entry
@@ -70,13 +72,44 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
                 target_name=processor.name,
                 constraint_key="export.unique",
             )
-    data = link(compiled, processor)
+    data = link(compiled, processor, _constant_data(compiled, module))
     from loom.text.printer import print_module
 
     report = {"entries": [entry(k.op.callee, c, processor) for k, c in zip(kernels, compiled, strict=True)]}
     return EmitResult(
         Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module)
     )
+
+
+def _constant_data(kernels: Sequence[CompiledKernel], module: Module) -> list[DataImage]:
+    """What the kernels read, each piece once."""
+    symbols = module.symbols()
+    names = dict.fromkeys(item.symbol for kernel in kernels for item in kernel.image.relocations)
+    found = []
+    for name in names:
+        definition: Any = symbols.get(name)
+        if definition is None or definition.name != "global.rodata.def":
+            raise fail(
+                "TARGET/033",
+                f"'@{name}' is no constant data of this module",
+                None if definition is None else definition.loc,
+                emitter="amdgpu-hsaco",
+                op_name="low.live_in",
+                field_name="symbol",
+                actual_type="none" if definition is None else definition.name,
+            )
+        alignment = definition.alignment or DATA_ALIGNMENT
+        if alignment > PAGE:
+            raise fail(
+                "TARGET/022",
+                f"'@{name}' is to be aligned to {alignment} bytes; code objects are aligned to {PAGE}",
+                definition.loc,
+                emitter="amdgpu-hsaco",
+                function_name=name,
+                constraint_key="alignment",
+            )
+        found.append(DataImage(name, definition.data, alignment))
+    return found
 
 
 def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor, TableSet]:

@@ -9,8 +9,10 @@ from loom.ir.diagnostics import fail
 from loom.low.allocate import Allocation
 from loom.low.lower_ssa import FinalBlock
 from loom.low.machine import Instruction, Kind, Move, Swap, VReg
+from loom_target_amdgpu.abi import DATA
+from loom_target_amdgpu.code_object.elf import RelocationKind
 from loom_target_amdgpu.isa.registers import SCC, VCC
-from loom_target_amdgpu.isa.tables import AGPR, VGPR
+from loom_target_amdgpu.isa.tables import AGPR, LITERAL, VGPR
 from loom_target_amdgpu.machine_code import Assembler, Code
 
 _SGPR: Final = "amdgpu.sgpr"
@@ -119,6 +121,9 @@ class Expander:
     def _live_in(self, item: Instruction) -> Iterator[Code]:
         """Workgroup ids in trap registers are copied; everything else is where it was fixed."""
         key = str(item.immediates["key"])
+        if key.startswith(DATA):
+            yield from self._data_address(item)
+            return
         if (
             self._workgroup_ids != "trap"
             or not key.startswith("amdgpu.workgroup_id.")
@@ -134,6 +139,24 @@ class Expander:
             yield self._asm.plain("s_and_b32", sdst=target, ssrc0=names["ttmp7"], ssrc1=255, literal=0xFFFF)
         else:
             yield self._asm.plain("s_lshr_b32", sdst=target, ssrc0=names["ttmp7"], ssrc1=128 + 16)
+
+    def _data_address(self, item: Instruction) -> Iterator[Code]:
+        """The program counter plus the distance to the data. Nothing at entry needs the condition bit."""
+        if item.results[0] not in self._assign:
+            return
+        low = self._register(item.results[0])
+        high = low + 1
+        yield self._asm.plain("s_getpc_b64", item.loc, sdst=low)
+        newer = self._asm.family == "gfx12"
+        if newer:
+            # The program counter is 48 bits there, without the sign that addresses have.
+            yield self._asm.plain("s_sext_i32_i16", item.loc, sdst=high, ssrc0=high)
+        names = ("s_add_co_u32", "s_add_co_ci_u32") if newer else ("s_add_u32", "s_addc_u32")
+        kinds = (RelocationKind.REL32_LO, RelocationKind.REL32_HI)
+        for name, register, kind in zip(names, (low, high), kinds, strict=True):
+            code = self._asm.plain(name, item.loc, sdst=register, ssrc0=register, ssrc1=LITERAL, literal=0)
+            code.distance = (kind, str(item.immediates["symbol"]))
+            yield code
 
     def _jump(self, label: str, following: str | None, loc: object) -> Iterator[Code]:
         if label != following:

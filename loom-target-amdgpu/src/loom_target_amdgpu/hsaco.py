@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+
+import attrs
 
 from loom.dialects.low import ops as low
 from loom.ir.core import Op
@@ -18,7 +20,7 @@ from loom.low.machine import MemoryAccess
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
-from loom_target_amdgpu.code_object.elf import KernelImage, write_hsaco
+from loom_target_amdgpu.code_object.elf import DataImage, KernelImage, write_hsaco
 from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
 from loom_target_amdgpu.code_object.metadata import KernelArgument, KernelMetadata
 from loom_target_amdgpu.expand import CodeBlock, Expander
@@ -120,10 +122,10 @@ def compile_kernel(
     waits = WaitInserter(blocks, assembler)
     waits.run()
     insert_hazard_waits(blocks, assembler, processor)
-    code = assemble(blocks)
+    code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
-        image=image,
+        image=attrs.evolve(image, relocations=relocations),
         blocks=tuple(blocks),
         vgprs=vgprs,
         sgprs=sgprs,
@@ -215,6 +217,6 @@ def _arguments(layout: KernargLayout) -> Iterable[KernelArgument]:
         )
 
 
-def link(kernels: Iterable[CompiledKernel], processor: Processor) -> bytes:
-    """The code object of several compiled kernels."""
-    return write_hsaco([kernel.image for kernel in kernels], processor)
+def link(kernels: Iterable[CompiledKernel], processor: Processor, data: Sequence[DataImage] = ()) -> bytes:
+    """The code object of several compiled kernels and the data that they read."""
+    return write_hsaco([kernel.image for kernel in kernels], processor, data)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from loom.ir.diagnostics import fail
+from loom_target_amdgpu.code_object.elf import Relocation
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.encode import encode
 
 
-def assemble(blocks: list[CodeBlock]) -> bytes:
+def assemble(blocks: list[CodeBlock]) -> tuple[bytes, tuple[Relocation, ...]]:
     """Concatenate the blocks and fill in branch distances (words from the next instruction).
+
+    Distances to data are left to whoever places it.
 
     Raises:
         LoomError: a branch reaches further than its 16 bits.
@@ -19,10 +22,17 @@ def assemble(blocks: list[CodeBlock]) -> bytes:
         start[block.label] = position
         position += sum(code.size for code in block.code)
     out = bytearray()
+    counter = 0
+    relocations = []
     for block in blocks:
         for code in block.code:
             if code.target is None:
                 out += code.data
+                if code.row.mnemonic == "s_getpc_b64":
+                    counter = len(out)
+                elif code.distance is not None:
+                    place = len(out) - 4
+                    relocations.append(Relocation(place, *code.distance, place - counter))
                 continue
             distance = (start[code.target] - len(out) - 4) // 4
             if not -(1 << 15) <= distance < 1 << 15:
@@ -34,4 +44,4 @@ def assemble(blocks: list[CodeBlock]) -> bytes:
                     constraint_key="branch.distance",
                 )
             out += encode(code.row, {"simm16": distance})
-    return bytes(out)
+    return bytes(out), tuple(relocations)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loom.ir.diagnostics import fail
 from loom.low.descriptors import Descriptor
@@ -19,6 +19,9 @@ from loom_target_amdgpu.isa.fields import fixed_code
 from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC, inline_code, registers
 from loom_target_amdgpu.isa.tables import LITERAL, VGPR, Row, family_table
 from loom_target_amdgpu.isa.waits import waitcnt_immediate
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.elf import RelocationKind
 
 _CONSTANT_KINDS: Final = frozenset({"ssrc", "vsrc", "vgpr_or_const", "agpr_or_const", "inline_int"})
 _ALL_ONES_CODE: Final = 193
@@ -46,10 +49,12 @@ class Code:
         reads, writes: register units.
         target: label of the block a branch goes to, or None.
         drains: for an authored wait or a barrier: what it waits for (see ``waits``).
+        distance: the literal in its last word is a half of the distance to a data symbol, from the program counter
+            that the nearest ``s_getpc_b64`` before it reads; None where it is none.
         loc: source location.
     """
 
-    __slots__ = ("codes", "data", "drains", "loc", "reads", "row", "target", "writes")
+    __slots__ = ("codes", "data", "distance", "drains", "loc", "reads", "row", "target", "writes")
 
     def __init__(
         self,
@@ -66,6 +71,7 @@ class Code:
         self.target = target
         self.loc = loc
         self.drains: Mapping[str, int] | None = None
+        self.distance: tuple[RelocationKind, str] | None = None
         self.reads, self.writes = _units(row, codes, wave)
 
     @property

@@ -107,8 +107,10 @@ class _Blob:
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.alignment = 64
 
     def append(self, data: bytes, alignment: int, fill: bytes = b"\0") -> int:
+        self.alignment = max(self.alignment, alignment)
         gap = -len(self.data) % alignment
         self.data += fill * (gap // len(fill))
         offset = len(self.data)
@@ -230,14 +232,14 @@ class _Layout:
             _Section(".dynsym", elf.SHT_DYNSYM, alloc, symbol_bytes, 8, elf.SYMBOL.size, ".dynstr", 1),
             _Section(".hash", elf.SHT_HASH, alloc, _hash_section(symbols), 4, 4, ".dynsym"),
             _Section(".dynstr", elf.SHT_STRTAB, alloc, self.strings, 1),
-            _Section(".rodata", elf.SHT_PROGBITS, alloc, bytes(rodata.data), 64),
+            _Section(".rodata", elf.SHT_PROGBITS, alloc, bytes(rodata.data), rodata.alignment),
         ]
         executable = alloc | elf.SHF_EXECINSTR
         code = [_Section(".text", elf.SHT_PROGBITS, executable, bytes(text.data), KERNEL_ALIGNMENT)]
         dynamic = bytes(elf.DYNAMIC.size * 6)
         last = [_Section(".dynamic", elf.SHT_DYNAMIC, write, dynamic, 8, elf.DYNAMIC.size, ".dynstr")]
         if writable.data:
-            last.insert(0, _Section(".data", elf.SHT_PROGBITS, write, bytes(writable.data), 64))
+            last.insert(0, _Section(".data", elf.SHT_PROGBITS, write, bytes(writable.data), writable.alignment))
         self.segments = ((elf.PF_R, read_only), (elf.PF_R | elf.PF_X, code), (elf.PF_R | elf.PF_W, last))
         self.sections = read_only + code + last
         self._place()

@@ -14,6 +14,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
 from loom.low.machine import MemoryAccess
 from loom.text.directives import index_entries
+from loom_target_amdgpu import abi
 from loom_target_amdgpu.select.addressing import access_of, global_address, immediate_range, local_address
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.layouts import scaled_index, strides
@@ -112,6 +113,16 @@ def _alloca(s: Selector, op: Any) -> None:
     key = f"{space}{offset}"
     s.disjoint.add(key)
     s.set(op.result, Root(space, None, offset, key, alignment=op.alignment))
+
+
+def _constant_data(s: Selector, op: Any) -> None:
+    """A piece of the code object that nobody writes."""
+    definition: Any = s.symbols.get(op.symbol)
+    if definition is None or definition.name != "global.rodata.def":
+        raise s.unsupported(op, f"loading '@{op.symbol}' is not supported on {s.processor.name}: it may change")
+    base = s.live_in(abi.DATA + op.symbol)
+    alignment = definition.alignment or abi.DATA_ALIGNMENT
+    s.set(op.results[0], Root("global", base, 0, f"data.{op.symbol}", invariant=True, alignment=alignment))
 
 
 def _tail(s: Selector, op: Any) -> None:
@@ -428,6 +439,7 @@ RULES: Final[dict[str, Rule]] = {
     "buffer.assume.memory_space": _identity,
     "buffer.assume.same_root": _same_root,
     "buffer.alloca": _alloca,
+    "global.load": _constant_data,
     "kernel.workgroup.storage": _tail,
     "buffer.view": _view,
     "buffer.pack": _pack,

@@ -27,6 +27,8 @@ from loom_target_x86.select.values import GPR64, Buffer, Layout, Stride, View, W
 STORAGE_LIMIT: Final = 1 << 19
 #: Alignment of constant data that asks for none.
 DATA_ALIGNMENT: Final = 16
+#: What the places where code is loaded are multiples of.
+PAGE: Final = 4096
 
 _SCALES: Final = (1, 2, 4, 8)
 
@@ -101,7 +103,10 @@ def _constant_data(c: Context, op: Any) -> None:
     definition: Any = c.symbols.get(op.symbol)
     if definition is None or definition.name != "global.rodata.def":
         raise c.unsupported(op, f"a load of '@{op.symbol}', which changes or has no value here")
-    symbol = SymbolRef(data_symbol(definition.data, definition.alignment or DATA_ALIGNMENT))
+    alignment = definition.alignment or DATA_ALIGNMENT
+    if alignment > PAGE:
+        raise c.unsupported(op, f"'@{op.symbol}', which is to be aligned to more than a page")
+    symbol = SymbolRef(data_symbol(definition.data, alignment))
     c.bind(op.results[0], Buffer(c.op("lea.symbol", symbol=symbol), 0, root=f"global.{op.symbol}"))
 
 
