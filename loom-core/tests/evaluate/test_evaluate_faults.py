@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from loom.evaluate.limits import Limits
+from loom.ir.diagnostics import SourceLocation
 
 Programs = Any
 
@@ -163,6 +164,7 @@ def test_a_read_of_what_another_work_item_wrote_without_a_barrier(programs: Prog
     assert found.params["workitem"] == "work-item (0, 0, 0) of workgroup (0, 0, 0)"
     assert found.params["other_workitem"] == "work-item (31, 0, 0) of workgroup (0, 0, 0)"
     (other,) = found.related
+    assert f"writes at {SourceLocation.of(other.location)} without" in found.message
     assert other.label == "the other access: 'view.store' by work-item (31, 0, 0) of workgroup (0, 0, 0)"
     assert programs.source_line(other).startswith("view.store %x, %v[%lane]")
     barrier = "kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)"

@@ -19,7 +19,7 @@ from loom.evaluate.races import Access, Race
 from loom.evaluate.storage import Storage
 from loom.evaluate.values import Buffer, View, format_of
 from loom.ir.core import Op
-from loom.ir.diagnostics import Related
+from loom.ir.diagnostics import Related, SourceLocation
 from loom.ir.types import ShapedType, Type
 
 if TYPE_CHECKING:
@@ -336,6 +336,8 @@ def _racing(
 ) -> Exception:
     other = frame.machine.lanes.describe_item(race.other_item)
     first = frame.machine.program.sites[race.other_site]
+    place = SourceLocation.of(first.loc) if first is not op else None
+    where = f" at {place}" if place is not None else ""
     if {access, race.other} <= {Access.ATOMIC_READ, Access.ATOMIC_WRITE}:
         why = "in a scope that does not hold both"
     else:
@@ -343,7 +345,7 @@ def _racing(
     return frame.fault(
         FaultCode.DATA_RACE,
         op,
-        f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value} {why}",
+        f"data race: '{op.name}' {access.value} byte {address}, which {other} {race.other.value}{where} {why}",
         lane,
         related=(Related(f"the other access: '{first.name}' by {other}", first.loc),),
         address=address,
