@@ -7,7 +7,7 @@ numbers (built-in code books, sparsity, scales of run-time maxima) has no meanin
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -17,64 +17,19 @@ from loom.evaluate.numeric import floats
 from loom.evaluate.numeric.codes import code_bits, code_values, nearest_codes
 from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, from_bits, to_bits
 from loom.evaluate.records import RECORDS, Record
+from loom.facts.schemas import (
+    FIELD_ORDERS,
+    GROUPS,
+    INDICES,
+    OFFSETS,
+    ONE_EACH,
+    SCALES,
+    TWO_LEVELS,
+    Schema,
+    UndefinedSchema,
+    plain_schema,
+)
 from loom.ir.attributes import Encoding
-
-#: The affine rules that change values beside their scale, and the auxiliary operand of each.
-OFFSETS: Final[Mapping[str, str]] = {
-    "scale_plus_zero_point": "zero_point",
-    "scale_plus_min": "minimum",
-    "scale_plus_bias": "bias",
-}
-#: Rules that say no more than the scales do; the sum of a block is for whoever multiplies it.
-_SCALES_ONLY: Final = ("none", "scale_only", "super_scale_times_subscale", "sum_correction")
-SCALES: Final = ("scale", "secondary_scale", *(f"scale{n}" for n in range(2, 8)))
-#: Topologies with a scale of each record and one of each group in it; the scale of an element is their product.
-_TWO_LEVELS: Final = ("subblock_in_superblock", "hierarchical")
-#: The group of each element, of its coordinates in the vector, its ordinal, and the extents of a group.
-GROUPS: Final[Mapping[str, Callable[[Array, Array, tuple[int, ...]], Array]]] = {
-    "tensor_global": lambda at, ordinal, group: np.zeros_like(ordinal),
-    "row": lambda at, ordinal, group: at[0],
-    "per_token": lambda at, ordinal, group: at[0],
-    "column": lambda at, ordinal, group: at[-1],
-    "channel": lambda at, ordinal, group: at[-1],
-    "group_1d": lambda at, ordinal, group: ordinal // math.prod(group),
-    "block_1d": lambda at, ordinal, group: ordinal // math.prod(group),
-    "block_2d": lambda at, ordinal, group: (
-        at[0] // group[0] * -(-(int(at[1].max()) + 1) // group[1]) + at[1] // group[1]
-    ),
-}
-#: Topologies that look at nothing but the order of elements.
-LINEAR: Final = ("none", "tensor_global", "group_1d", "block_1d", *_TWO_LEVELS)
-#: Element formats whose codes are indices, as wide as the lanes of the payload.
-_INDICES: Final = "codebook_index"
-#: Packings with one element in each lane of the payload.
-_ONE_EACH: Final = ("dense_lanes", "codebook_indices")
-
-
-class UndefinedSchema(Exception):
-    """The schema, or this use of it, has no decoding rule here; the text says what."""
-
-
-@attrs.frozen
-class Schema:
-    """What decoding needs to know.
-
-    ``group`` are the extents of the elements that share a scale, ``record_elements`` the elements of one payload
-    record. ``record`` describes a block-quantized record, whose codes and header have places of their own.
-    """
-
-    element_format: str
-    packing: str
-    affine: str = "none"
-    scale_format: str = "none"
-    secondary_format: str = "none"
-    topology: str = "none"
-    group: tuple[int, ...] = ()
-    scales: tuple[str, ...] = ()
-    rounding: str = "none"
-    codebook: bool = False
-    record_elements: int = 1
-    record: Record | None = None
 
 
 def schema_of(encoding: Encoding) -> Schema:
@@ -85,59 +40,23 @@ def schema_of(encoding: Encoding) -> Schema:
         sign = "i" if record.is_signed else "u"
         return Schema(f"{sign}{record.width}", "record", scale_format="f16", scales=scales, record=record)
 
-    def word(name: str, default: str = "none") -> str:
-        return str(encoding.param(name, default))
-
-    def number(name: str, default: int) -> int:
-        value = encoding.param(name, default)
-        assert isinstance(value, int)
-        return value
-
-    family = encoding.family.removeprefix("encoding.")
-    if family == encoding.family:
-        raise UndefinedSchema(f"values of {encoding}")
-    element = word("element_format") if family == "operand" else family
-    affine, topology, codebook = word("affine"), word("scale_topology"), word("codebook")
-    for what, given, known in (
-        ("codebook", codebook, ("none", "dynamic_table_operand")),
-        ("sparsity", word("sparsity"), ("none",)),
-        ("affine rule", affine, (*_SCALES_ONLY, *OFFSETS)),
-        ("scale topology", topology, ("none", *GROUPS, *_TWO_LEVELS)),
-    ):
-        if given not in known:
-            raise UndefinedSchema(f"the {what} '{given}'")
-    count, size = number("scale_operands", 0), encoding.param("scale_group_elements")
-    if count > 2 or (topology in _TWO_LEVELS and count != 2):
-        raise UndefinedSchema(f"{count} scales in the topology '{topology}'")
-    shape = encoding.param("scale_group_shape", (size,) if size is not None else ())
-    assert isinstance(shape, tuple)
-    if element != _INDICES or codebook == "none":
+    schema = plain_schema(encoding)
+    if schema.element_format != INDICES or not schema.codebook:
         try:
-            code_bits(element)
+            code_bits(schema.element_format)
         except KeyError:
-            raise UndefinedSchema(f"values of format '{element}'") from None
-    return Schema(
-        element,
-        word("payload_packing", "dense_lanes"),
-        affine,
-        word("scale_format"),
-        word("secondary_scale_format"),
-        topology,
-        shape,
-        SCALES[:count],
-        word("rounding"),
-        codebook != "none",
-        number("payload_elements", 1),
-    )
+            raise UndefinedSchema(f"values of format '{schema.element_format}'") from None
+    return schema
 
 
 def element_count(schema: Schema, carrier: ScalarFormat, lanes: int) -> int:
     """How many elements a payload of so many lanes holds. Raises `UndefinedSchema` when that is no whole number."""
-    if schema.element_format == _INDICES or schema.packing in _ONE_EACH:
+    if schema.element_format == INDICES or schema.packing in ONE_EACH:
         return lanes
     bits, width = lanes * carrier.bits, code_bits(schema.element_format)
-    if schema.record is not None and bits % (8 * schema.record.size) == 0:
-        return bits // (8 * schema.record.size) * schema.record.elements
+    record: Record | None = schema.record
+    if record is not None and bits % (8 * record.size) == 0:
+        return bits // (8 * record.size) * record.elements
     if bits % width:
         raise UndefinedSchema(f"codes of {width} bits in {bits} bits")
     return bits // width
@@ -190,12 +109,12 @@ def _groups(schema: Schema, extents: tuple[int, ...], ordinal: Array) -> tuple[A
     """The group of each element for the first scale, the second one, and for offsets."""
     if schema.topology == "block_2d" and len(extents) != 2:
         raise UndefinedSchema("blocks of two axes in a vector of another rank")
-    if schema.topology in _TWO_LEVELS:
+    if schema.topology in TWO_LEVELS:
         inner = ordinal // math.prod(schema.group)
         return ordinal // schema.record_elements, inner, inner
     group = ordinal * 0
     if schema.topology in GROUPS and ordinal.size:
-        group = GROUPS[schema.topology](np.stack(np.unravel_index(ordinal, extents)), ordinal, schema.group)
+        group = GROUPS[schema.topology](np.unravel_index(ordinal, extents), ordinal, schema.group, extents)
     # A second scale belongs to the whole vector.
     return group, ordinal * 0, group
 
@@ -332,32 +251,26 @@ def _positions(schema: Schema, carrier: ScalarFormat, lanes: int, count: int) ->
 
     ``None`` for one element in each lane.
     """
-    if schema.element_format == _INDICES or schema.packing in _ONE_EACH:
-        width = 1 if schema.element_format == _INDICES else code_bits(schema.element_format)
-        if lanes != count or carrier.bits < width or schema.packing not in _ONE_EACH:
+    if schema.element_format == INDICES or schema.packing in ONE_EACH:
+        width = 1 if schema.element_format == INDICES else code_bits(schema.element_format)
+        if lanes != count or carrier.bits < width or schema.packing not in ONE_EACH:
             raise UndefinedSchema(f"{count} elements in {lanes} lanes of {carrier.name}")
         return None
     width = code_bits(schema.element_format)
     if lanes * carrier.bits != count * width:
         raise UndefinedSchema(f"{count} elements of {width} bits in {lanes * carrier.bits} bits")
     element = np.arange(count)
-    if schema.record is not None:
-        record = schema.record
+    record: Record | None = schema.record
+    if record is not None:
         if count % record.elements:
             raise UndefinedSchema(f"{count} elements of records of {record.elements}")
         return record.positions[element % record.elements] + (
             element // record.elements * record.code_bytes * 8
         ).reshape(-1, 1)
-    order = _FIELD_ORDERS.get(schema.packing)
+    order = FIELD_ORDERS.get(schema.packing)
     if order is None or (width != 4 and schema.packing != "bitfield_stream"):
         raise UndefinedSchema(f"the packing '{schema.packing}' of codes of {width} bits")
     return np.asarray(order(element)[:, None] * width + np.arange(width))
 
 
-#: Which field of the bit stream (least significant bits first) each element is.
-_FIELD_ORDERS: Final[Mapping[str, Callable[[Array], Array]]] = {
-    "bitfield_stream": lambda j: j,
-    "little_endian_nibbles": lambda j: j,
-    "big_endian_nibbles": lambda j: j ^ 1,
-}
 _BYTE: Final = ScalarFormat("byte", Kind.INTEGER, 8, np.dtype(np.uint8))

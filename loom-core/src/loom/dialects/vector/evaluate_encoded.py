@@ -17,17 +17,18 @@ from loom.evaluate.numeric.formats import Array, Kind, ScalarFormat, wrapped
 from loom.evaluate.rules import evaluates
 from loom.evaluate.shapes import extents_of, in_lane_order, with_lane_axis, without_lane_axis
 from loom.evaluate.values import RuntimeValue, format_of
+from loom.facts.schemas import Schema, UndefinedSchema
 from loom.ir.attributes import Encoding
 
 
 @contextmanager
-def _schema_of(op: Any, encoding: RuntimeValue) -> Iterator[schemas.Schema]:
+def _schema_of(op: Any, encoding: RuntimeValue) -> Iterator[Schema]:
     """The schema; what it does not define inside the block becomes a located diagnostic."""
     if not isinstance(encoding, Encoding):
         raise unsupported(op, "a schema that is not known")
     try:
         yield schemas.schema_of(encoding)
-    except schemas.UndefinedSchema as reason:
+    except UndefinedSchema as reason:
         raise unsupported(op, f"'{op.name}' has no rule for {reason}") from None
 
 

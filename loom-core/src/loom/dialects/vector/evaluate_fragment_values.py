@@ -20,6 +20,7 @@ from loom.evaluate.numeric import floats, lanes
 from loom.evaluate.numeric.formats import FORMATS, Array, Kind, ScalarFormat, wrapped
 from loom.evaluate.shapes import extents_of, in_lane_order, with_lane_axis, without_lane_axis
 from loom.evaluate.values import RuntimeValue, format_of
+from loom.facts.schemas import LINEAR, UndefinedSchema
 from loom.ir.attributes import Encoding
 from loom.ir.core import Op, Value
 
@@ -72,7 +73,7 @@ def logical_elements(frame: Frame, op: Op, value: Value, array: Array, accumulat
         raise unsupported(op, "a schema that is not known")
     try:
         return _decoded(frame, op, maker, encoding, format, flat, given, accumulator)
-    except schemas.UndefinedSchema as reason:
+    except UndefinedSchema as reason:
         raise unsupported(op, f"'{op.name}' has no rule for {reason}") from None
 
 
@@ -91,22 +92,22 @@ def _decoded(
     rows, columns = (frame.uniform(op, frame.extent(v), "the shape of a fragment") for v in (maker.rows, maker.columns))
     blocks = 1 if maker.blocks is None else frame.uniform(op, frame.extent(maker.blocks), "the shape of a fragment")
     alone = blocks * rows * columns == count
-    if not alone and schema.topology not in schemas.LINEAR:
-        raise schemas.UndefinedSchema(f"the scale topology '{schema.topology}' in a part of a matrix")
+    if not alone and schema.topology not in LINEAR:
+        raise UndefinedSchema(f"the scale topology '{schema.topology}' in a part of a matrix")
     auxiliaries = {name: _auxiliary(frame, value) for name, value in given.items()}
     extents = (blocks * rows, columns) if alone else (count,)
     values, undefined = schemas.decode(schema, carrier, payload, extents, auxiliaries)
     if undefined.any():
-        raise schemas.UndefinedSchema("codes outside of the code book")
+        raise UndefinedSchema("codes outside of the code book")
     if accumulator.kind is Kind.FLOAT:
         elements = floats.from_f64(accumulator, values)
     elif schema.scales or (np.trunc(values) != values).any():
-        raise schemas.UndefinedSchema(f"scaled or fractional values in products of {accumulator.name}")
+        raise UndefinedSchema(f"scaled or fractional values in products of {accumulator.name}")
     else:
         elements = wrapped(accumulator, values.astype(np.int64))
     placed = _PLACED.get(schema.element_format)
     if placed is None and not alone:
-        raise schemas.UndefinedSchema(f"values of {schema.element_format} in a part of a matrix")
+        raise UndefinedSchema(f"values of {schema.element_format} in a part of a matrix")
     return Logical(elements, accumulator, FORMATS[placed] if placed is not None else accumulator)
 
 
