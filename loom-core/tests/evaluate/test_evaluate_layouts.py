@@ -238,7 +238,7 @@ def test_each_execution_of_an_allocation_is_storage_of_its_own(programs: Program
 @pytest.mark.parametrize("align", [4, 64])
 @pytest.mark.seed("Z01")
 def test_an_allocation_has_the_bytes_that_it_asked_for(programs: Programs, align: int) -> None:
-    def text(count: int) -> str:
+    def text(count: int) -> Any:
         body = f"""
   %bytes = index.constant 12 : offset
   %mine = buffer.alloca<private> align({align}) %bytes : buffer
