@@ -1,12 +1,13 @@
 """Loading bytecode compared with parsing text, and linking one function out of an archive.
 
-Usage: python benchmarks/bytecode.py [--repeat 7] [--copies 40]
+Usage: python benchmarks/bytecode.py [--repeat 7] [--copies 40] [--largest 1000000]
 
-Three measurements, each the best processor time of several runs with the garbage collector off:
+Each number is the best processor time of several runs with the garbage collector off:
 
-- programs: parsing the text, decoding all of its bytecode, and writing the bytecode, per operation;
-- opening a file by its index, which decodes no body;
-- an archive of 1,000 and of 10,000 functions: loading it and linking one function out of it.
+- programs: parsing the text, decoding all of its bytecode, and writing the bytecode, per operation; opening a file by
+  its index, which decodes no body;
+- libraries of 100, 1,000 and 10,000 functions: opening one and linking one function and its two helpers out of it;
+- scaling: writing and decoding programs of 1,000 operations and more, with the memory that the program read takes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import time
+import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,11 +44,14 @@ def scalar_program(functions: int, operations: int) -> str:
 
 
 def archive(functions: int) -> str:
-    """Functions that call no other."""
-    return "\n".join(
-        f"func.def public @f{k}(%x: i32) -> (i32) {{\n  %y = scalar.addi %x, %x : i32\n  func.return %y : i32\n}}\n"
-        for k in range(functions)
-    )
+    """Functions of which each third calls the two behind it."""
+    parts = []
+    for k in range(functions):
+        called = [j for j in (k + 1, k + 2) if k % 3 == 0 and j < functions]
+        calls = [f"%c{j} = func.call @f{j}(%x) : (i32) -> (i32)" for j in called]
+        body = "".join(f"  {line}\n" for line in (*calls, "%y = scalar.addi %x, %x : i32", "func.return %y : i32"))
+        parts.append(f"func.def public @f{k}(%x: i32) -> (i32) {{\n{body}}}\n")
+    return "\n".join(parts)
 
 
 def best(action: Callable[[], object], repeat: int) -> float:
@@ -78,13 +83,34 @@ def measure_program(name: str, text: str, repeat: int) -> None:
 
 
 def measure_archive(functions: int, repeat: int) -> None:
-    """One line of the table of archives."""
+    """One line of the table of libraries."""
     text = archive(functions)
     data = write_module(parse_module(text, "archive"))
-    root = [f"f{functions // 2}"]
+    root = [f"f{functions // 6 * 3}"]
     from_text = best(lambda: api.link([], [parse_module(text, "archive")], root), max(1, repeat // 3))
+    opening = best(lambda: BytecodeFile.open(data, "archive"), repeat)
     from_bytecode = best(lambda: api.link([], [BytecodeFile.open(data, "archive")], root), repeat)
-    print(f"{functions:9} {from_text * 1e3:11.1f} {from_bytecode * 1e3:11.1f} {from_text / from_bytecode:7.1f}")
+    times = f"{from_text * 1e3:11.2f} {opening * 1e3:11.2f} {from_bytecode * 1e3:11.2f}"
+    print(f"{functions:9} {len(data):9} {times} {from_text / from_bytecode:7.1f}")
+
+
+def measure_scaling(operations: int) -> None:
+    """One line of the table of scaling."""
+    module = parse_module(scalar_program(operations // 100, 99), "scaling")
+    count = sum(1 for _ in module.walk())
+    started = time.process_time()
+    data = write_module(module)
+    writing = time.process_time() - started
+    del module
+    reading = best(lambda: read_module(data, "scaling"), 3 if operations <= 100_000 else 1)
+    gc.collect()
+    tracemalloc.start()
+    kept = read_module(data, "scaling")
+    size, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    del kept
+    times = f"{writing / count * 1e6:9.2f} {reading / count * 1e6:9.2f}"
+    print(f"{count:9} {times} {len(data) / count:12.1f} {size / count:12.0f} {peak / count:12.0f}")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -92,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Speed of bytecode.")
     parser.add_argument("--repeat", type=int, default=7, help="runs of each measurement")
     parser.add_argument("--copies", type=int, default=40, help="how often an example is repeated in one program")
+    parser.add_argument("--largest", type=int, default=1_000_000, help="operations of the largest program")
     args = parser.parse_args(argv)
     print("microseconds per operation; ratios of text to bytecode; size of bytecode relative to text")
     print(
@@ -100,10 +127,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     measure_program("scalar chains", scalar_program(100, 100), args.repeat)
     for name in ("row_moments", "tile_transpose", "saxpy", "host_functions"):
         measure_program(name, (EXAMPLES / f"{name}.loom").read_text() * args.copies, args.repeat)
-    print("\nlinking one function out of an archive, milliseconds")
-    print(f"{'functions':>9} {'text':>11} {'bytecode':>11} {'ratio':>7}")
-    for functions in (1_000, 10_000):
+    print("\nlinking one function and two helpers out of a library, milliseconds")
+    print(f"{'functions':>9} {'bytes':>9} {'from text':>11} {'open only':>11} {'bytecode':>11} {'ratio':>7}")
+    for functions in (100, 1_000, 10_000):
         measure_archive(functions, args.repeat)
+    print("\nscaling: microseconds and bytes per operation")
+    print(f"{'ops':>9} {'write':>9} {'decode':>9} {'file bytes':>12} {'memory':>12} {'peak':>12}")
+    operations = 1_000
+    while operations <= args.largest:
+        measure_scaling(operations)
+        operations *= 10
 
 
 if __name__ == "__main__":

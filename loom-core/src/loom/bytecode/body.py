@@ -37,14 +37,15 @@ class Extra:
     """What a record has beyond operands and at most one result.
 
     ``in_place`` are positions of results whose types follow in the record (:data:`~loom.ir.types.ERROR` stands for
-    them in the form), ``inline`` positions and kinds of such attributes, and ``mentioned`` the positions that predicate
-    lists mention, in order.
+    them in the form), ``inline`` positions and kinds of such attributes, ``mentioned`` the positions that predicate
+    lists mention, in order, and ``successors`` how many of these there are.
     """
 
     flags: int
     in_place: tuple[int, ...]
     inline: tuple[tuple[int, AttributeKind], ...]
     mentioned: tuple[int, ...]
+    successors: int
 
 
 # Class, attributes, number of operands, result types, lengths of operand groups, whether the result has a name, which
@@ -205,7 +206,10 @@ class BodyReader:
         cursor = self.cursor
         w, values = cursor.words, cursor.values
         flags = extra.flags
-        blank, comments = self._trivia() if flags & HAS_TRIVIA else (False, ())
+        blank = False
+        comments: tuple[str, ...] = ()
+        if flags & HAS_TRIVIA:
+            blank, comments = self._trivia()
         if flags & HAS_AHEAD:
             if size > len(w) - cursor.at:
                 raise IndexError
@@ -215,7 +219,7 @@ class BodyReader:
             cursor.at += size
         else:
             operands = []
-        successors = [blocks[cursor.word()] for _ in cls.spec.successors] if cls.spec.successors else None
+        successors = [blocks[cursor.word()] for _ in range(extra.successors)] if extra.successors else None
         if extra.in_place:
             types = types[:]
             for k in extra.in_place:
@@ -251,9 +255,12 @@ class BodyReader:
 
     def _trivia(self) -> tuple[bool, tuple[str, ...]]:
         cursor = self.cursor
-        word = cursor.word()
+        word = cursor.words[cursor.at]
+        cursor.at += 1
         if word < 2:
             return word == 1, ()
+        if word < 4:
+            return word == 3, (cursor.comment(),)
         if word >> 1 > len(cursor.words) - cursor.at:
             raise IndexError
         return bool(word & 1), tuple([cursor.comment() for _ in range(word >> 1)])

@@ -129,7 +129,8 @@ def read_form(declared: DeclaredOp, cursor: Cursor) -> Form:
     extra = None
     others = flags & ~HAS_NAMES
     if others or len(types) > 1 or inline or mentioned or spec.successors or (literal >= 0 and not types):
-        extra = Extra(flags, tuple(in_place), tuple(inline), tuple(sorted(set(mentioned))))
+        positions = tuple(sorted(set(mentioned)))
+        extra = Extra(flags, tuple(in_place), tuple(inline), positions, len(spec.successors))
     return cls, attributes, size, types, segments, bool(flags & HAS_NAMES), literal, extra
 
 

@@ -255,8 +255,18 @@ class Index(Sequence[SymbolEntry]):
 
     def place(self, ordinal: int) -> Place:
         """Where an operation's body is. Raises :class:`Damage` for one outside the bodies or with more than fits."""
-        before = self._before(ordinal)
-        name, _, op, _, _, end, checksum, last = self._record(ordinal)
+        return self._place(ordinal, self._before(ordinal), self._record(ordinal))
+
+    def places(self) -> Iterator[Place]:
+        """The places of all operations, in order. Raises as :meth:`place` does."""
+        before: tuple[int, ...] = (0,) * 8
+        records = self._section[HEAD.size : self._names_at]
+        for ordinal, record in enumerate(RECORD.iter_unpack(records)):
+            yield self._place(ordinal, before, record)
+            before = record
+
+    def _place(self, ordinal: int, before: tuple[int, ...], record: tuple[int, ...]) -> Place:
+        name, _, op, _, _, end, checksum, last = record
         start, first = before[_BODY], before[_OPERATIONS]
         # An operation takes a byte at least, so what is announced here is bounded by the size of the file.
         if not start <= end <= self._body_size or not 0 < last - first <= end - start:

@@ -112,8 +112,10 @@ class LocationTable:
 
     def of(self, first: int, count: int) -> list[Location]:
         """The locations of consecutive operations."""
-        found: list[Location] = []
         end = first + count
+        if len(self._sources) == 1 and (only := self._sources[0]) is not None:
+            return [(only, k) for k in range(first, end)]
+        found: list[Location] = []
         run = bisect_right(self._starts, first) - 1 if len(self._sources) > 1 else 0
         while first < end:
             stop = min(end, self._starts[run + 1])

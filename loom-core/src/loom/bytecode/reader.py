@@ -14,7 +14,7 @@ from loom.bytecode.container import Container
 from loom.bytecode.cursor import Cursor, Tables
 from loom.bytecode.failures import Damage
 from loom.bytecode.forms import DeclaredOp, read_form
-from loom.bytecode.index import Index, SymbolEntry, SymbolTable
+from loom.bytecode.index import Index, Place, SymbolEntry, SymbolTable
 from loom.bytecode.locations import LocationTable
 from loom.bytecode.tables import Lazy, Records, Strings, bad_record
 from loom.bytecode.types import read_structure
@@ -66,8 +66,8 @@ class BytecodeFile:
         forms: Lazy[Form] = Lazy(self._form)
         self._bodies = BodyReader(self._tables, forms, self._sources)
         self.name, self.header, self.aliases = self._read_head()
-        start, end = container.ranges[c.BODIES]
-        self.entries = Index(container.section(c.SYMBOLS), strings, end - start)
+        self._bodies_at, end = container.ranges[c.BODIES]
+        self.entries = Index(container.section(c.SYMBOLS), strings, end - self._bodies_at)
         self._locations: LocationTable | None = None
         if container.locations:
             section = container.section(c.LOCATIONS)
@@ -106,7 +106,7 @@ class BytecodeFile:
         """
         entry = self.symbols()[symbol] if isinstance(symbol, str) else symbol
         with deep_recursion():
-            op = self._decode(entry.ordinal, Block())
+            op = self._decode(self._place(entry.ordinal), Block())
         op.detach()
         return op
 
@@ -121,8 +121,11 @@ class BytecodeFile:
         gc.disable()
         try:
             with deep_recursion():
-                for ordinal in range(len(self.entries)):
-                    self._decode(ordinal, module.body)
+                try:
+                    for place in self.entries.places():
+                        self._decode(place, module.body)
+                except Damage as damage:
+                    raise damage.located(self.filename) from None
         finally:
             if was_enabled:
                 gc.enable()
@@ -172,26 +175,26 @@ class BytecodeFile:
 
     # -- bodies --------------------------------------------------------------------------------------------
 
-    def _decode(self, ordinal: int, block: Block) -> Op:
-        self.decoded += 1
-        entries = self.entries
-        name: str | None = None
+    def _place(self, ordinal: int) -> Place:
         try:
-            place = entries.place(ordinal)
-            name = place.name
-            base = self._container.ranges[c.BODIES][0]
-            data = self._container.data[base + place.start : base + place.end]
-            if self._checksums and zlib.crc32(data) != place.checksum:
-                raise Damage("BYTECODE/016", "the checksum does not match", offset=place.start, failure_code="checksum")
-            count = place.last - place.first
-            locations: list[Location] = [None] * count
-            if self._locations is not None:
-                locations = self._locations.of(place.first, count)
+            return self.entries.place(ordinal)
+        except Damage as damage:
+            raise damage.located(self.filename) from None
+
+    def _decode(self, place: Place, block: Block) -> Op:
+        self.decoded += 1
+        name, op_name, start, end, checksum, first, last = place
+        try:
+            base = self._bodies_at
+            data = self._container.data[base + start : base + end]
+            if self._checksums and zlib.crc32(data) != checksum:
+                raise Damage("BYTECODE/016", "the checksum does not match", offset=start, failure_code="checksum")
+            locations: list[Location]
+            locations = [None] * (last - first) if self._locations is None else self._locations.of(first, last - first)
             op = self._bodies.read(decode_words(data), locations, block)
             index = op.spec.symbol_attribute
-            found = op.attributes[index] if index is not None else None
-            if op.name != place.op_name or found != name:
-                raise Damage("BYTECODE/016", f"it is '{op.name}'", offset=place.start, failure_code="identity")
+            if op.name != op_name or name != (op.attributes[index] if index is not None else None):
+                raise Damage("BYTECODE/016", f"it is '{op.name}'", offset=start, failure_code="identity")
         except Damage as damage:
             raise damage.located(self.filename, name) from None
         return op
