@@ -13,10 +13,11 @@ from loom.ir.core import Block, Module, Op, Region, Value
 from loom.ir.diagnostics import Diagnostic, Location, LoomError, Related, SourceFile, Span, did_you_mean
 from loom.ir.recursion import MAX_REGION_DEPTH, deep_recursion
 from loom.ir.types import ERROR, SCALARS, Type
-from loom.spec.registry import dialect_names, known_names, load_dialect, lookup
+from loom.spec.registry import lookup
 from loom.text import attributes as attribute_syntax
 from loom.text import types as type_syntax
 from loom.text.lexer import END, PUNCTUATION, Tokens, classify, is_word
+from loom.text.recovery import operation_hint, recover, resynchronise
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,7 +355,7 @@ class Parser:
             from loom.plugins.manager import missing_dialect_hint
             from loom.text.older.spellings import REMOVED
 
-            close = did_you_mean(name, known_names()) or _other_dialect(name)
+            close = operation_hint(name)
             hint = REMOVED.get(name) or close or missing_dialect_hint(name.partition(".")[0])
             self.fail("PARSE/006", f"unknown operation '{name}'", token, hint=hint, op_name=name)
         return reader_of(cls)
@@ -366,67 +367,6 @@ class Parser:
                       op_name=self.toks[self.i - 1], constraint_kind="parent", ancestor_name="module",
                       actual_ancestor="body")  # fmt: skip
         self.scope, self.defined, self.shadowed = {}, set(), {}
-
-    def recover(self, start: int, block: Block) -> None:
-        """After an error in the statement at ``start``, go on at the next line, past any region it opened."""
-        self.forward = None
-        self.signature = False
-        self.type_depth = 0
-        self._poison_results(start, block)
-        self._resynchronise(start)
-
-    def _poison_results(self, start: int, block: Block) -> None:
-        """Give the names of a failed statement values that silence everything said about them later."""
-        at = start
-        names = []
-        while self.toks[at][:1] == "%":
-            names.append(self.toks[at])
-            at += 1
-            if self.toks[at] != ",":
-                break
-            at += 1
-        if self.toks[at] == "=":
-            for name in names:
-                if name not in self.defined:
-                    self.define(name, Value(ERROR, block, 0), start)
-
-    def _resynchronise(self, start: int) -> None:
-        line = self.source.line_column
-        span = self.source.token_span
-        at = max(self.i, start)
-        depth = 0
-        for token in self.toks[start:at]:
-            depth += (token == "{") - (token == "}")
-        depth = max(depth, 0)
-        # The error may be that the line above lacks its end.
-        current = line(span(max(at - 1, start))[0])[0]
-        while self.toks[at] != END:
-            token = self.toks[at]
-            if depth == 0 and token == "}":
-                break
-            if depth == 0 and at > start and self._starts_statement(at) and line(span(at)[0])[0] > current:
-                break
-            depth += (token == "{") - (token == "}")
-            if token == "}" and depth == 0 and self.toks[at + 1] in ("else", "launch", "do", "default"):
-                current = line(span(at + 1)[0])[0]
-            at += 1
-            if depth == 0 and token == "}":
-                current = line(span(at - 1)[0])[0]
-        self.i = at if at > start else start + 1
-
-    def _starts_statement(self, at: int) -> bool:
-        """Whether a token looks like the first of an operation, label or alias, and not of a continuation line."""
-        token = self.toks[at]
-        if token[:1] == "%":
-            while self.toks[at + 1] == "," and self.toks[at + 2][:1] == "%":
-                at += 2
-            at += 2
-            if self.toks[at - 1] != "=":
-                return False
-            token = self.toks[at]
-        elif token[:1] in ("^", "#"):
-            return token[0] == "^" or self.toks[at + 1] == "="
-        return is_word(token) and ("." in token or self.low_set is not None)
 
     # -- regions -------------------------------------------------------------------------------------------
 
@@ -483,7 +423,7 @@ class Parser:
                     self.statement(block)
                     start = self.i
             except ParseFailure:
-                self.recover(start, block)
+                recover(self, start, block)
                 continue
             if head == "}":
                 break
@@ -583,17 +523,6 @@ class Parser:
             self.take(",")
 
 
-def _other_dialect(name: str) -> str | None:
-    """A hint for an operation whose dialect is misspelled; dialects load when they are named rightly."""
-    import difflib
-
-    dialect, dot, rest = name.partition(".")
-    for known in difflib.get_close_matches(dialect, dialect_names(), n=1) if dot else ():
-        load_dialect(known)
-        return did_you_mean(f"{known}.{rest}", [other for other in known_names() if other.startswith(known + ".")])
-    return None
-
-
 def reader_of(cls: type[Op]) -> Reader:
     """The generated reader of an op."""
     reader = _READERS.get(cls.name)
@@ -658,7 +587,7 @@ def _read_module(parser: Parser, module: Module) -> None:
             try:
                 attribute_syntax.parse_alias(parser)
             except ParseFailure:
-                parser._resynchronise(parser.i)
+                resynchronise(parser, parser.i)
             continue
         if toks[parser.i] == "}":
             parser.error("PARSE/003", "unmatched '}'", parser.i, actual_token="}", expected="an operation")
@@ -668,7 +597,7 @@ def _read_module(parser: Parser, module: Module) -> None:
         try:
             parser.statement(module.body)
         except ParseFailure:
-            parser.recover(start, module.body)
+            recover(parser, start, module.body)
     module.aliases = parser.aliases
 
 
