@@ -17,20 +17,23 @@ from loom.text.directives import index_entries
 
 if TYPE_CHECKING:
     from loom.evaluate.machine import Machine
+    from loom.evaluate.storage import Storage
 
 
 class Frame:
     """``env`` maps SSA values to runtime values. ``mask`` (``bool[lanes]``) tells which lanes execute the current
     operation; ``None`` means all. At least one lane is active whenever an operation runs. ``exited`` are the lanes
-    that have left the kernel before its end (``None``: none has)."""
+    that have left the kernel before its end (``None``: none has). ``scratch`` is the private storage that the
+    function has allocated, which ends with it."""
 
-    __slots__ = ("env", "exited", "machine", "mask")
+    __slots__ = ("env", "exited", "machine", "mask", "scratch")
 
     def __init__(self, machine: Machine, mask: Array | None) -> None:
         self.machine = machine
         self.mask = mask
         self.env: dict[Value, RuntimeValue] = {}
         self.exited: Array | None = None
+        self.scratch: list[Storage] = []
 
     # -- lanes ---------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from loom.evaluate.storage import Storage
 from loom.evaluate.strands import StrandRaces, Strands
 from loom.evaluate.transfers import Stream
 from loom.evaluate.values import Buffer, Poisoned, RuntimeValue, integer
-from loom.ir.core import Block, Module, Op, Region
+from loom.ir.core import Block, Module, Op, Region, symbol_name
 
 Results = list[RuntimeValue]
 
@@ -212,7 +212,8 @@ class Machine:
     ) -> Results:
         """Run the body of a function-like operation with the active lanes; ``op`` is the call (for diagnostics).
 
-        ``entered`` is called with the new frame once the parameters are bound.
+        ``entered`` is called with the new frame once the parameters are bound. Private storage that a callee has
+        allocated ends with the call, whoever has been handed a view of it.
         """
         self.program.step(op)
         if self.depth >= self.program.limits.call_depth:
@@ -231,6 +232,9 @@ class Machine:
             entered(frame)
         results = self._run_body(frame, body, mask)
         self.depth -= 1
+        # The outermost body has no caller; what it starts may go on behind its end.
+        for storage in frame.scratch if self.depth else ():
+            storage.ended = f"private storage of '@{symbol_name(callee)}', which has returned"
         return results
 
     def _run_body(self, frame: Frame, body: Region, mask: Array | None) -> Results:

@@ -31,7 +31,10 @@ def alloca(frame: Frame, op: Any, operands: Sequence[RuntimeValue]) -> Sequence[
     if lane is not None:
         reason = "the size is negative"
         raise frame.fault(FaultCode.UNDEFINED_RESULT, op, f"'{op.name}': {reason}", lane, reason=reason)
-    return (frame.machine.allocate(op, op.space, operands[0], op.alignment, frame.mask),)
+    found = frame.machine.allocate(op, op.space, operands[0], op.alignment, frame.mask)
+    if op.space == "private":
+        frame.scratch.extend(found.storages)
+    return (found,)
 
 
 @evaluates("buffer.pack")
