@@ -69,6 +69,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         "vector_reduce",
         "vector_bits",
         "vector_enabled",
+        "encoded",
         "fragments",
         "matrix",
     ),
