@@ -132,6 +132,52 @@ def test_equal_yields_are_forwarded() -> None:
     assert "func.return %a, %q" in text
 
 
+def test_conditionals_that_choose_less_than_they_seem_to() -> None:
+    """True and false are the condition; scalars that only are yielded are chosen; what nobody uses goes."""
+    text = simplified(
+        "i1, i32",
+        "%yes = scalar.constant true : i1",
+        "%no = scalar.constant false : i1",
+        "%b, %p, %v = scf.if %c -> (i1, i32, view<64xi32>) {",
+        "  scf.yield %yes, %a, %x : i1, i32, view<64xi32>",
+        "} else {",
+        "  %zero = scalar.constant 7 : i32",
+        "  %z = view.load %x[0] : view<64xi32> -> i32",
+        "  scf.yield %no, %zero, %x : i1, i32, view<64xi32>",
+        "}",
+        "func.return %b, %p : i1, i32",
+    )
+    assert "scf.if" in text, "the constant is made inside, so this one keeps its regions"
+    assert "view.load" not in text
+    assert "-> (i32) {" in text
+    assert "func.return %c, %p" in text
+    chosen = simplified(
+        "i32",
+        "%seven = scalar.constant 7 : i32",
+        "%p, %q = scf.if %c -> (i32, i32) {",
+        "  scf.yield %a, %seven : i32, i32",
+        "} else {",
+        "  scf.yield %seven, %a : i32, i32",
+        "}",
+        "%r = scalar.subi %p, %q : i32",
+        "func.return %r : i32",
+    )
+    assert "scf.if" not in chosen
+    assert chosen.count("scf.select %c") == 2
+    views = simplified(
+        "i32",
+        "%w = view.subview %x[0] : view<64xi32> -> view<64xi32>",
+        "%v = scf.if %c -> (view<64xi32>) {",
+        "  scf.yield %x : view<64xi32>",
+        "} else {",
+        "  scf.yield %w : view<64xi32>",
+        "}",
+        "%r = view.load %v[0] : view<64xi32> -> i32",
+        "func.return %r : i32",
+    )
+    assert "scf.if" in views
+
+
 def test_a_condition_is_known_in_its_branches() -> None:
     """The same condition again, what it compares, and what follows from that."""
     text = simplified(
@@ -157,9 +203,10 @@ def test_a_condition_is_known_in_its_branches() -> None:
         "}",
         "func.return %r : i32",
     )
-    assert "select" not in text
+    assert "scf.if" not in text
+    assert "%r = scf.select %below, %one, %two" in text
+    assert text.count("select") == text.count("cmp") == 1
     assert "view.store" not in text
-    assert text.count("cmp") == 1
 
 
 def test_a_case_knows_its_key() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Block, Op, Region, Value
 from loom.transforms.carried import drop_unused, forward_invariants
+from loom.transforms.conditionals import choose_values, drop_unused_results, forward_yields
 from loom.transforms.cse import Available
 from loom.transforms.dce import eliminate_dead_ops
 from loom.transforms.fold import fold, make_constant
@@ -33,15 +34,26 @@ def canonicalize(
         again = simplifier.run()
         changed |= simplifier.changed
         changed |= eliminate_dead_ops(root, symbols)
-        dropped = False
-        for loop in reversed(simplifier.loops):
-            dropped |= loop.parent is not None and drop_unused(loop)
-        if dropped:
+        while _drop_results(simplifier):
             changed = True
             eliminate_dead_ops(root, symbols)
+        # Without its dead operations a conditional may only choose between values; those are still to be looked at.
+        for branch in reversed(simplifier.branches):
+            if simplifier.is_live(branch) and choose_values(branch):
+                changed = again = True
         if not again:
             break
     return changed
+
+
+def _drop_results(simplifier: _Simplifier) -> bool:
+    """Drop what conditionals and loops hand out and nobody takes, inner ones first."""
+    dropped = False
+    for branch in reversed(simplifier.branches):
+        dropped |= simplifier.is_live(branch) and drop_unused_results(branch)
+    for loop in reversed(simplifier.loops):
+        dropped |= simplifier.is_live(loop) and drop_unused(loop)
+    return dropped
 
 
 class _Simplifier:
@@ -52,6 +64,7 @@ class _Simplifier:
         self.facts = facts
         self.changed = False
         self.loops: list[Op] = []
+        self.branches: list[Op] = []
         self._known = Available()
         self._graphs = False
 
@@ -62,6 +75,15 @@ class _Simplifier:
             self._known = Available()
             self._region(region)
         return self._graphs and self.changed
+
+    def is_live(self, op: Op) -> bool:
+        """Whether an operation is still part of the function; what encloses it may have gone."""
+        while op is not self.root:
+            parent = op.parent_op
+            if parent is None:
+                return False
+            op = parent
+        return True
 
     def _region(self, region: Region) -> None:
         self._graphs |= len(region.blocks) > 1
@@ -127,19 +149,12 @@ class _Simplifier:
         if is_loop:
             self.loops.append(op)
         elif op.name == "scf.if":
-            self._forward_equal_yields(op)
-        return op.next
-
-    def _forward_equal_yields(self, op: Op) -> None:
-        """A result for which both regions yield one value from outside is that value."""
-        if len(op.regions) < 2:
-            return
-        ends = [region.entry.last for region in op.regions]
-        for index, result in enumerate(op.results):
-            first, second = (end.operands[index] for end in ends if end is not None)
-            if first is second and result.is_used and first.type == result.type:
-                result.replace_all_uses(first)
+            self.branches.append(op)
+            self.changed |= forward_yields(op)
+            if choose_values(op):
                 self.changed = True
+                return before.next if before is not None else block.first
+        return op.next
 
     def _decide(self, op: Op) -> bool:
         """Replace control flow whose course is known by the part that runs."""
