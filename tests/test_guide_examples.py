@@ -122,3 +122,40 @@ def test_the_reference_device_runs_the_halves_of_a_target(root: Path) -> None:
     module = api.specialize(api.load(root / "examples" / name), "amdgpu:gfx1200").module
     assert "kernel.barrier.arrive" in {op.name for op in module.symbols()["hand_around"].walk()}
     require_passed(api.check([root / "examples" / name], (), "reference", "amdgpu:gfx1200"), EXAMPLES[name].samples)
+
+
+READ_AHEAD: Final = {
+    "workgroup_staging.loom": {
+        "stage_short": ("serial", 4),
+        "stage_serial": ("serial", 1),
+        "stage_ahead": ("pipelined", 3),
+        "stage_combined": ("pipelined", 3),
+        "stage_pairs": ("pipelined", 2),
+    },
+    "collective_recurrence.loom": {
+        "recurrence_serial": ("serial", 1),
+        "recurrence_pipelined": ("pipelined", 3),
+        "recurrence_combined": ("pipelined", 2),
+    },
+    "paged_attention.loom": {
+        "paged_serial": ("serial", 1),
+        "paged_ahead": ("pipelined", 3),
+        "paged_sparse": ("pipelined", 2),
+        "paged_grouped": ("pipelined", 2),
+    },
+}
+"""Example -> kernel -> what became of its request for read-ahead, and the depth of that. A loop over no row is gone."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.seed(EXAMPLES[name].seed, "A25")) for name in READ_AHEAD]
+)
+def test_each_kernel_gets_the_policy_that_it_asks_for(root: Path, name: str) -> None:
+    """Loads run ahead; what meets others, workgroup memory and collectives, stays with the consumer."""
+    rows = [detail.row() for detail in api.specialize(api.load(root / "examples" / name), None).loops]
+    found = {str(r["function"]): (r["outcome"], r["depth"]) for r in rows if r["category"] == "scf-pipeline"}
+    assert found == READ_AHEAD[name]
+    stages = {(str(r["op"]), r["stage"]) for r in rows if r["category"] == "scf-pipeline-stage"}
+    meeting = {stage for stage in stages if stage[0].startswith(("kernel.", "view.store"))}
+    assert {stage for _, stage in meeting} <= {"consumer"}
+    assert any(stage == "producer" for _, stage in stages)
