@@ -131,7 +131,7 @@ def _compare_depth(row: Mapping[str, Any], document: Document) -> Iterator[dict[
         depth = int(loop["depth"])
         yield {
             "loop": loop["loop"],
-            "message": f"this loop reads ahead with depth {depth}: measure it against its neighbours and the serial loop",
+            "message": f"this loop reads ahead with depth {depth}: measure it against other depths and the serial loop",
             "depth": depth,
             "alternatives": sorted({1, max(depth - 1, 1), depth + 1} - {depth}),
             "queued_values": int(loop["queue_records"]) * int(loop["values_per_record"]),
