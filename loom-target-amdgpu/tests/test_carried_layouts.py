@@ -1,4 +1,4 @@
-"""Layouts that loops carry, and views whose type names a carried layout or a carried extent."""
+"""Layouts and views that loops carry or conditions choose, and types that name a carried layout or extent."""
 
 from __future__ import annotations
 
@@ -115,3 +115,57 @@ kernel.def export("k") @k() {
 def test_dense_strides_follow_the_carried_extent(trips: int, target: str) -> None:
     """Row 1 begins one element earlier in every iteration."""
     agree(SHRINKING, target, [], [trips, np.arange(100, 140, dtype=np.int32), np.zeros(2, np.int32)])
+
+
+CHOICE = """\
+kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  %width = index.constant 32 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%which: index, %source: buffer, %target: buffer) {
+  %same = index.assume %which [range(%which, 0, 2)] : index
+  %start = index.constant 0 : offset
+  %next = index.constant 128 : offset
+  %size = index.constant 256 : offset
+  %zero = index.constant 0 : index
+  %one = index.constant 1 : index
+  %three = index.constant 3 : index
+  %lane = kernel.workitem.id<x> : index
+  %own = index.rem %lane, %three : index
+  %key = index.add KEY, %zero : index
+  %first = index.cmp eq, %key, %zero : index
+  %out = buffer.view %target[%start] : buffer -> view<2x32xi32>
+  %in = buffer.view %source[%start] : buffer -> view<2x32xi32>
+STORAGE
+  %a = buffer.view %storage[%start] : buffer -> view<32xi32>
+  %b = buffer.view %storage[%next] : buffer -> view<32xi32>
+  %v0 = view.load %in[0, %lane] : view<2x32xi32> -> i32
+  %v1 = view.load %in[1, %lane] : view<2x32xi32> -> i32
+  view.store %v0, %a[%lane] : i32, view<32xi32>
+  view.store %v1, %b[%lane] : i32, view<32xi32>
+  %selected = scf.select %first, %a, %b : view<32xi32>
+  %found = scf.lookup %key {
+    1 = (%a)
+  } default(%b) : view<32xi32>
+  %r0 = view.load %selected[%lane] : view<32xi32> -> i32
+  %r1 = view.load %found[%lane] : view<32xi32> -> i32
+  view.store %r0, %out[0, %lane] : i32, view<2x32xi32>
+  view.store %r1, %out[1, %lane] : i32, view<2x32xi32>
+  kernel.return
+}
+"""
+STORAGE = {
+    "global": "  %storage = buffer.assume.memory_space<global> %source : buffer",
+    "workgroup": "  %storage = buffer.alloca<workgroup> align(16) %size : buffer",
+    "private": "  %storage = buffer.alloca<private> align(16) %size : buffer",
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("key", ["%same", "%own"], ids=["uniform", "by lane"])
+@pytest.mark.parametrize("space", STORAGE)
+def test_a_choice_of_views_is_a_choice_of_places(space: str, key: str, target: str) -> None:
+    """Each lane has one of two places in the same memory."""
+    text = CHOICE.replace("STORAGE", STORAGE[space]).replace("KEY", key)
+    for which in range(3):
+        agree(text, target, [], [which, np.arange(100, 164, dtype=np.int32), np.zeros(64, np.int32)])

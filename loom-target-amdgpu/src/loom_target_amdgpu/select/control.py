@@ -301,9 +301,20 @@ def choose(s: Selector, op: Op, condition: Condition, a: Selected, b: Selected, 
         return Number(words)
     if isinstance(a, Layout) and isinstance(b, Layout):
         return choose_layout(s, op, condition, a, b)
-    if isinstance(a, Root | View) and shape_for(s, result, [a, b], False, op).kind == "fixed":
-        return a
+    if isinstance(a, Root | View) and isinstance(b, Root | View):
+        return _choose_memory(s, op, condition, a, b, result)
     raise s.unsupported(op, f"a choice between values of type {result.type} is not supported on {s.processor.name}")
+
+
+def _choose_memory(
+    s: Selector, op: Op, condition: Condition, a: Root | View, b: Root | View, result: Value
+) -> Selected:
+    """One of two views into the same memory: one of two byte positions."""
+    shape = shape_for(s, result, [a, b], True, op)
+    if shape.kind == "fixed":
+        return a
+    first, second = tuple(registers_of(s, a, shape)), tuple(registers_of(s, b, shape))
+    return rebuild(s, shape, [s.emit.register(word, False) for word in pick(s, condition, first, second)])
 
 
 def _choose_condition(s: Selector, condition: Condition, a: Condition, b: Condition) -> Condition:
