@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -20,6 +21,19 @@ LLD = shutil.which("ld.lld-19") or shutil.which("ld.lld")
 
 needs_clang = pytest.mark.skipif(CLANG is None or LLD is None, reason="clang-19 and ld.lld-19 are not installed")
 needs_llvm_mc = pytest.mark.skipif(LLVM_MC is None or LLD is None, reason="llvm-mc-19 and ld.lld-19 are not installed")
+
+TARGETS = ("gfx942", "gfx1100", "gfx1151", "gfx1200")
+
+
+def configurations(*everyday: tuple[str, str]) -> list[tuple[str, str]]:
+    """Processors and optimization levels to compile for: every pair when `LOOM_FOREIGN=full` asks for it.
+
+    Args:
+        everyday: the pairs that are tried otherwise.
+    """
+    if os.environ.get("LOOM_FOREIGN") == "full":
+        return [(target, level) for target in TARGETS for level in ("0", "2", "3")]
+    return list(everyday)
 
 
 _FOLDER = TemporaryDirectory()

@@ -7,6 +7,7 @@ import pytest
 
 from loom_sim.amdgpu import blocks, emitter
 from loom_sim.amdgpu.errors import UnsupportedInstruction
+from loom_sim.amdgpu.execute import relative
 from loom_sim.amdgpu.execute.operation import load_all
 from loom_sim.amdgpu.instruction import adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
@@ -38,7 +39,8 @@ def test_rows_translate_or_are_refused(family: str, wave_size: int, floor: float
         data = b"".join(word.to_bytes(4, "little") for word in row.example_words) + bytes(8)
         inst = adapt(decode(table, data, 0, wave_size=wave_size), 0)
         em = emitter.Emitter(traits, wave_size, FloatMode(), False, True, 512 if traits.unified_vgprs else 256)
-        em.instruction = inst
+        em.selected = 0
+        em.instruction = inst = relative.resolve(inst, em.selected, None)
         try:
             handled = any(handler(em, inst) for handler in blocks._HANDLERS)
         except (UnsupportedInstruction, StaticFault):

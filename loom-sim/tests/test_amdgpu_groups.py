@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amdgpu_compile import KERNELS, gpu_object, needs_clang
+from amdgpu_compile import KERNELS, configurations, gpu_object, needs_clang
 
 from loom_sim import amdgpu
 
@@ -18,13 +18,13 @@ Array = np.ndarray[Any, Any]
 CONFIGURATIONS = [
     pytest.param(target, optimize, flags, id="-".join((target, "O" + optimize, *flags)))
     for target, optimize, flags in (
-        ("gfx942", "0", ()),
-        ("gfx942", "3", ()),
-        ("gfx1100", "0", ()),
-        ("gfx1100", "2", ()),
+        *(
+            (*pair, ())
+            for pair in configurations(
+                ("gfx942", "0"), ("gfx942", "3"), ("gfx1100", "0"), ("gfx1100", "2"), ("gfx1200", "0"), ("gfx1200", "3")
+            )
+        ),
         ("gfx1100", "3", ("-mwavefrontsize64",)),
-        ("gfx1200", "0", ()),
-        ("gfx1200", "3", ()),
     )
 ]
 each_configuration = pytest.mark.parametrize(("target", "optimize", "flags"), CONFIGURATIONS)
@@ -240,3 +240,52 @@ def test_float_atomic_add(target: str, optimize: str, flags: tuple[str, ...]) ->
     a, o = _data().astype("f4"), np.zeros(GROUPS, "f4")
     _run((target, optimize, flags), "float_atomic", [a, o])
     np.testing.assert_array_equal(o, a.reshape(GROUPS, SIZE).sum(axis=1))
+
+
+@each_configuration
+def test_bytes_and_shorts_in_lds(target: str, optimize: str, flags: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(23)
+    a = rng.integers(0, 256, GROUPS * SIZE, dtype="u1")
+    b = rng.integers(0, 65536, GROUPS * SIZE, dtype="u2")
+    o = np.zeros(GROUPS * SIZE, "i4")
+    _run((target, optimize, flags), "small_lds", [a, b, o])
+    rows, shorts = a.reshape(GROUPS, SIZE).astype("i4"), b.reshape(GROUPS, SIZE).astype("i4")
+    before = np.concatenate((np.full((GROUPS, 1), 7), shorts[:, :-1]), axis=1)
+    signed = a.view("i1").reshape(GROUPS, SIZE)[:, ::-1].astype("i4")
+    expected = rows[:, np.arange(SIZE) ^ 1] * 1000 + before
+    expected += (b.view("i2").reshape(GROUPS, SIZE) >> 4).astype("i4") - signed
+    np.testing.assert_array_equal(o.reshape(GROUPS, SIZE), expected)
+
+
+@each_configuration
+def test_lds_atomic_operations(target: str, optimize: str, flags: tuple[str, ...]) -> None:
+    a = _data()
+    o, w = np.zeros((GROUPS, 6), "i4"), np.zeros((GROUPS, 2), "u8")
+    _run((target, optimize, flags), "lds_atomics", [a, o, w])
+    rows = a.reshape(GROUPS, SIZE)
+    wide = rows.view("u4").astype("u8")
+    expected = [
+        np.minimum(rows.min(axis=1), 0),
+        np.maximum(rows.max(axis=1), 0),
+        np.bitwise_xor.reduce(rows, axis=1),
+        np.bitwise_or.reduce(rows, axis=1),
+        np.bitwise_and.reduce(rows, axis=1),
+        -rows.sum(axis=1),
+    ]
+    np.testing.assert_array_equal(o, np.stack(expected, axis=1))
+    np.testing.assert_array_equal(w, np.stack((wide.sum(axis=1), wide.max(axis=1) * 3), axis=1))
+
+
+@each_configuration
+def test_exchange(target: str, optimize: str, flags: tuple[str, ...]) -> None:
+    slot, o = np.zeros(1, "i4"), np.full(GROUPS * SIZE, -1, "i4")
+    _run((target, optimize, flags), "exchange", [slot, o])
+    np.testing.assert_array_equal(np.sort(np.append(o, slot)), np.arange(GROUPS * SIZE + 1))
+
+
+@each_configuration
+def test_butterfly_sum(target: str, optimize: str, flags: tuple[str, ...]) -> None:
+    a, o = _data(), np.zeros(GROUPS * SIZE, "i4")
+    _run((target, optimize, flags), "butterfly", [a, o])
+    rows = a.reshape(-1, 32)
+    np.testing.assert_array_equal(o.reshape(rows.shape), np.broadcast_to(rows.sum(axis=1, keepdims=True), rows.shape))

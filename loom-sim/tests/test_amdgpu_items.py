@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amdgpu_compile import KERNELS, cpu_library, gpu_object, needs_clang
+from amdgpu_compile import KERNELS, configurations, cpu_library, gpu_object, needs_clang
 
 from loom_sim import amdgpu
 
 SOURCE = KERNELS / "items.c"
-CONFIGURATIONS = [
+CONFIGURATIONS = configurations(
     ("gfx942", "0"),
     ("gfx942", "3"),
     ("gfx1100", "0"),
     ("gfx1100", "2"),
     ("gfx1151", "3"),
     ("gfx1200", "3"),
-]
+)
 COUNT = 333
 GROUP = 96
 
@@ -120,6 +120,15 @@ def _cases() -> dict[str, list[Any]]:
         "table": [ints("u4"), zeros("u4")],
         "unaligned": [rng.integers(0, 256, 3 * COUNT + 8, dtype=np.uint8), zeros("u8")],
         "matrix_rows": [_floats(rng, "f4", special=False, count=37 * COUNT), zeros("f4")],
+        "half_steps": [_floats(rng, "f2"), _floats(rng, "f2"), zeros("f2"), zeros("i2")],
+        "f64_steps": [f64(), f64(), zeros("f8"), zeros("i8")],
+        "short_vectors": [ints("i2", 4 * COUNT), ints("i2", 4 * COUNT), zeros("i2", 4)],
+        "half_vectors": [_floats(rng, "f2", count=2 * COUNT), _floats(rng, "f2", count=2 * COUNT), zeros("f2", 2)],
+        "saturating": [ints("i4"), ints("i4"), zeros("i4", 4)],
+        "crc32": [ints("u4"), zeros("u4")],
+        "sorting": [ints("i4"), zeros("i4")],
+        "integer_root": [ints("u8"), zeros("u8")],
+        "escape_time": [f32(special=False), zeros("i4")],
     }
 
 

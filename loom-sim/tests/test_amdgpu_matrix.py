@@ -6,20 +6,30 @@ from typing import Any
 
 import numpy as np
 import pytest
-from amdgpu_compile import KERNELS, gpu_object, needs_clang
+from amdgpu_compile import KERNELS, configurations, gpu_object, needs_clang
 
 from loom_sim import amdgpu
 
 pytestmark = needs_clang
 SOURCE = KERNELS / "matrix.c"
-TARGETS = ("gfx1100", "gfx1200", "gfx942")
-LANES = {"gfx1100": 32, "gfx1200": 32, "gfx942": 64}
+CONFIGURATIONS = configurations(("gfx1100", "3"), ("gfx1151", "0"), ("gfx1200", "3"), ("gfx942", "3"))
+LANES = {"gfx1100": 32, "gfx1151": 32, "gfx1200": 32, "gfx942": 64}
 RNG = np.random.default_rng(5)
 Array = np.ndarray[Any, Any]
 
 
-def _run(target: str, name: str, *arguments: Array) -> None:
-    amdgpu.load(gpu_object(SOURCE, target, "3")).launch(name, 1, LANES[target], list(arguments))
+def _configured(*targets: str) -> Any:
+    chosen = [(t, o) for t, o in CONFIGURATIONS if not targets or t in targets]
+    return pytest.mark.parametrize(("target", "optimize"), chosen, ids=[f"{t}-O{o}" for t, o in chosen])
+
+
+everywhere = _configured()
+with_wmma = _configured("gfx1100", "gfx1151", "gfx1200")
+with_mfma = _configured("gfx942")
+
+
+def _run(target: str, optimize: str, name: str, *arguments: Array) -> None:
+    amdgpu.load(gpu_object(SOURCE, target, optimize)).launch(name, 1, LANES[target], list(arguments))
 
 
 def _small(shape: tuple[int, ...], kind: str) -> Array:
@@ -27,67 +37,70 @@ def _small(shape: tuple[int, ...], kind: str) -> Array:
     return RNG.integers(-15, 16, shape).astype(kind)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_f16_with_accumulator(target: str) -> None:
+@everywhere
+def test_f16_with_accumulator(target: str, optimize: str) -> None:
     a, b = _small((16, 16), "f2"), _small((16, 16), "f2")
     o = _small((16, 16), "f4")
     expected = a.astype("f4") @ b.astype("f4") + o
-    _run(target, "f16", a, b, o)
+    _run(target, optimize, "f16", a, b, o)
     np.testing.assert_array_equal(o, expected)
 
 
-@pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
-def test_bf16(target: str) -> None:
+@with_wmma
+def test_bf16(target: str, optimize: str) -> None:
     a, b, o = _small((16, 16), "f4"), _small((16, 16), "f4"), np.zeros((16, 16), "f4")
     narrow = [(m.view("u4") >> 16).astype("u2") for m in (a, b)]
-    _run(target, "bf16", *narrow, o)
+    _run(target, optimize, "bf16", *narrow, o)
     np.testing.assert_array_equal(o, a @ b)
 
 
-@pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
-def test_f16_result(target: str) -> None:
+@with_wmma
+def test_f16_result(target: str, optimize: str) -> None:
     a, b, o = _small((16, 16), "f2"), _small((16, 16), "f2"), np.zeros((16, 16), "f2")
-    _run(target, "f16_f16", a, b, o)
+    _run(target, optimize, "f16_f16", a, b, o)
     np.testing.assert_array_equal(o, (a.astype("f4") @ b.astype("f4")).astype("f2"))
 
 
-@pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
-def test_signed_times_unsigned_bytes(target: str) -> None:
+@with_wmma
+def test_signed_times_unsigned_bytes(target: str, optimize: str) -> None:
     a, b = RNG.integers(-128, 128, (16, 16)).astype("i1"), RNG.integers(0, 256, (16, 16)).astype("u1")
     o = np.zeros((16, 16), "i4")
-    _run(target, "i8", a, b, o)
+    _run(target, optimize, "i8", a, b, o)
     np.testing.assert_array_equal(o, a.astype("i4") @ b.astype("i4"))
 
 
-def test_mfma_bytes() -> None:
+@with_mfma
+def test_mfma_bytes(target: str, optimize: str) -> None:
     a, b = RNG.integers(-128, 128, (16, 32)).astype("i1"), RNG.integers(-128, 128, (32, 16)).astype("i1")
     o = np.zeros((16, 16), "i4")
-    _run("gfx942", "i8", a, b, o)
+    _run(target, optimize, "i8", a, b, o)
     np.testing.assert_array_equal(o, a.astype("i4") @ b.astype("i4"))
 
 
+@with_mfma
 @pytest.mark.parametrize(
     ("name", "kind", "result", "m", "k"),
     [("wide", "f2", "f4", 32, 8), ("f32", "f4", "f4", 16, 4), ("f64", "f8", "f8", 16, 4)],
 )
-def test_mfma_floats(name: str, kind: str, result: str, m: int, k: int) -> None:
+def test_mfma_floats(name: str, kind: str, result: str, m: int, k: int, target: str, optimize: str) -> None:
     a, b, o = _small((m, k), kind), _small((k, m), kind), np.zeros((m, m), result)
-    _run("gfx942", name, a, b, o)
+    _run(target, optimize, name, a, b, o)
     np.testing.assert_array_equal(o, a.astype(result) @ b.astype(result))
 
 
-def test_mfma_blocks() -> None:
+@with_mfma
+def test_mfma_blocks(target: str, optimize: str) -> None:
     a, b, o = _small((16, 4, 1), "f4"), _small((16, 1, 4), "f4"), np.zeros((16, 4, 4), "f4")
-    _run("gfx942", "small", a, b, o)
+    _run(target, optimize, "small", a, b, o)
     np.testing.assert_array_equal(o, a @ b)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_integer_dot_products(target: str) -> None:
+@everywhere
+def test_integer_dot_products(target: str, optimize: str) -> None:
     n = LANES[target]
     a, b = (RNG.integers(-(1 << 31), 1 << 31, n).astype("i4") for _ in range(2))
     o = np.zeros((n, 4), "i4")
-    _run(target, "dots", a, b, o)
+    _run(target, optimize, "dots", a, b, o)
 
     def dot(kind_a: str, kind_b: str) -> Array:
         x, y = a.view(kind_a).reshape(n, -1).astype("i8"), b.view(kind_b).reshape(n, -1).astype("i8")
@@ -104,19 +117,19 @@ def test_integer_dot_products(target: str) -> None:
     np.testing.assert_array_equal(o, np.stack(expected, axis=1).astype("u8").astype("u4").view("i4"))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_half_dot_product(target: str) -> None:
+@everywhere
+def test_half_dot_product(target: str, optimize: str) -> None:
     n = LANES[target]
     a, b, o = _small((n, 2), "f2"), _small((n, 2), "f2"), np.zeros(n, "f4")
-    _run(target, "half_dot", a, b, o)
+    _run(target, optimize, "half_dot", a, b, o)
     np.testing.assert_array_equal(o, (a.astype("f4") * b.astype("f4")).sum(axis=1) + np.arange(n))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_mixed_precision_multiply_add(target: str) -> None:
+@everywhere
+def test_mixed_precision_multiply_add(target: str, optimize: str) -> None:
     n = LANES[target]
     a, b, o = _small((n,), "f2"), RNG.standard_normal(n).astype("f4"), np.zeros(n, "f4")
-    _run(target, "mixed", a, b, o)
+    _run(target, optimize, "mixed", a, b, o)
     swapped = a.reshape(-1, 2)[:, ::-1].reshape(-1)
     expected = (a.astype("f8") * b.astype("f8") - swapped.astype("f8")).astype("f4")
     np.testing.assert_array_equal(o, expected)

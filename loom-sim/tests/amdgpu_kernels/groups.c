@@ -174,3 +174,48 @@ kernel void float_atomic(global const float *a, global float *o) {
   SYNC();
   if (LID == 0) o[WG] = t;
 }
+
+kernel void small_lds(global const uchar *a, global const ushort *b, global int *o) {  // bytes and shorts in LDS
+  local uchar t[SIZE];
+  local ushort u[SIZE + 1];
+  local char s[SIZE];
+  t[LID] = a[WG * SIZE + LID];
+  s[SIZE - 1 - LID] = (char)a[WG * SIZE + LID];
+  u[LID + 1] = b[WG * SIZE + LID];
+  if (LID == 0) u[0] = 7;
+  SYNC();
+  o[WG * SIZE + LID] = t[LID ^ 1] * 1000 + u[LID] + ((short)u[LID + 1] >> 4) - s[LID];
+}
+
+#define LOCAL_ATOMIC(op, p, v) __opencl_atomic_##op((p), (v), __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_WORK_GROUP)
+
+kernel void lds_atomics(global const int *a, global int *o, global ulong *w) {
+  local int t[6];
+  local ulong u[2];
+  int v = a[WG * SIZE + LID];
+  if (LID < 6) t[LID] = LID == 4 ? -1 : 0;
+  if (LID < 2) u[LID] = 0;
+  SYNC();
+  LOCAL_ATOMIC(fetch_min, (local atomic_int *)&t[0], v);
+  LOCAL_ATOMIC(fetch_max, (local atomic_int *)&t[1], v);
+  LOCAL_ATOMIC(fetch_xor, (local atomic_int *)&t[2], v);
+  LOCAL_ATOMIC(fetch_or, (local atomic_int *)&t[3], v);
+  LOCAL_ATOMIC(fetch_and, (local atomic_int *)&t[4], v);
+  LOCAL_ATOMIC(fetch_sub, (local atomic_int *)&t[5], v);
+  LOCAL_ATOMIC(fetch_add, (local atomic_ulong *)&u[0], (ulong)(uint)v);
+  LOCAL_ATOMIC(fetch_max, (local atomic_ulong *)&u[1], (ulong)(uint)v * 3);
+  SYNC();
+  if (LID < 6) o[WG * 6 + LID] = t[LID];
+  if (LID < 2) w[WG * 2 + LID] = u[LID];
+}
+
+kernel void exchange(global int *slot, global int *o) {  // every value is handed on exactly once
+  int v = WG * SIZE + LID + 1;
+  o[v - 1] = __opencl_atomic_exchange((global atomic_int *)slot, v, __ATOMIC_RELAXED, __OPENCL_MEMORY_SCOPE_DEVICE);
+}
+
+kernel void butterfly(global const int *a, global int *o) {  // sum of 32 lanes, without LDS
+  int v = a[WG * SIZE + LID];
+  for (int m = 16; m > 0; m >>= 1) v += __builtin_amdgcn_ds_bpermute((LID ^ m) << 2, v);
+  o[WG * SIZE + LID] = v;
+}

@@ -292,3 +292,102 @@ KERNEL void matrix_rows(i32 n, GLOBAL const float *a, GLOBAL float *o) {
     o[i] = s;
   }
 }
+
+KERNEL void half_steps(i32 n, GLOBAL const f16 *a, GLOBAL const f16 *b, GLOBAL f16 *o, GLOBAL i16 *p) {
+  i32 i = GID;
+  if (i < n) {
+    f16 x = a[i], y = b[i];
+    f16 q = (f16)((float)x / (float)y);
+    i16 s = x > (f16)-30000 && x < (f16)30000 ? (i16)x : (i16)7;
+    u16 u = y > (f16)0 && y < (f16)60000 ? (u16)y : (u16)9;
+    p[i] = (i16)(s + u);
+    f16 t = q + (f16)s;  // an assignment each: the CPU may keep more precision inside an expression
+    o[i] = t - (f16)u;
+  }
+}
+
+KERNEL void f64_steps(i32 n, GLOBAL const double *a, GLOBAL const double *b, GLOBAL double *o, GLOBAL i64 *p) {
+  i32 i = GID;
+  if (i < n) {
+    double x = a[i] > -1e15 && a[i] < 1e15 ? a[i] : 3.75, y = b[i];
+    p[i] = (i64)x * 3 + (i32)(x > -1e9 && x < 1e9 ? x : 2.5) + (u32)(x >= 0 && x < 4e9 ? x : 1.5);
+    o[i] = __builtin_floor(x) - __builtin_ceil(x * 0.5) + __builtin_trunc(x * 3) + __builtin_rint(x)
+         + (double)p[i] + (double)(u64)(p[i] < 0 ? -p[i] : p[i]) + (y < x ? 1.0 : y != y ? 2.0 : 0.25);
+  }
+}
+
+KERNEL void short_vectors(i32 n, GLOBAL const i16 *a, GLOBAL const i16 *b, GLOBAL i16 *o) {
+  typedef i16 i16x4 __attribute__((ext_vector_type(4)));
+  i32 i = GID;
+  if (i < n) {
+    i16x4 x, y;
+    for (i32 k = 0; k < 4; k++) { x[k] = a[4 * i + k]; y[k] = b[4 * i + k]; }
+    i16x4 r = x * y + (x - y) ^ (x << (i16)3) ^ (y >> (i16)5);
+    r = __builtin_elementwise_max(r, __builtin_elementwise_min(x, y));
+    for (i32 k = 0; k < 4; k++) o[4 * i + k] = r[k];
+  }
+}
+
+KERNEL void half_vectors(i32 n, GLOBAL const f16 *a, GLOBAL const f16 *b, GLOBAL f16 *o) {
+  typedef f16 f16x2 __attribute__((ext_vector_type(2)));
+  i32 i = GID;
+  if (i < n) {
+    f16x2 x = {a[2 * i], a[2 * i + 1]}, y = {b[2 * i], b[2 * i + 1]};
+    f16x2 r = x * y; r = r + y; r = r - x.yx; r = -r * y.xx;
+    o[2 * i] = r.x; o[2 * i + 1] = r.y;
+  }
+}
+
+KERNEL void saturating(i32 n, GLOBAL const i32 *a, GLOBAL const i32 *b, GLOBAL i32 *o) {
+  i32 i = GID;
+  if (i < n) {
+    i32 x = a[i], y = b[i];
+    o[4 * i] = __builtin_elementwise_add_sat(x, y);
+    o[4 * i + 1] = __builtin_elementwise_sub_sat(x, y);
+    o[4 * i + 2] = (i32)(__builtin_elementwise_add_sat((u32)x, (u32)y) ^ __builtin_elementwise_sub_sat((u32)x, (u32)y));
+    o[4 * i + 3] = __builtin_elementwise_add_sat((i16)x, (i16)y) * 3 + __builtin_elementwise_sub_sat((u16)x, (u16)y);
+  }
+}
+
+KERNEL void crc32(i32 n, GLOBAL const u32 *a, GLOBAL u32 *o) {
+  i32 i = GID;
+  if (i < n) {
+    u32 c = ~a[i];
+    for (i32 k = 0; k < 32; k++) c = c >> 1 ^ (0xedb88320u & -(c & 1));
+    o[i] = ~c;
+  }
+}
+
+KERNEL void sorting(i32 n, GLOBAL const i32 *a, GLOBAL i32 *o) {
+  i32 i = GID;
+  if (i < n) {
+    i32 t[6];
+    for (i32 k = 0; k < 6; k++) t[k] = a[(i + 37 * k) % n];
+    for (i32 k = 1; k < 6; k++) {
+      i32 v = t[k], j = k;
+      while (j > 0 && t[j - 1] > v) { t[j] = t[j - 1]; j--; }
+      t[j] = v;
+    }
+    o[i] = t[a[i] & 3] - t[5];
+  }
+}
+
+KERNEL void integer_root(i32 n, GLOBAL const u64 *a, GLOBAL u64 *o) {
+  i32 i = GID;
+  if (i < n) {
+    u64 x = a[i] >> 34, r = 0, bit = 1ul << 28;
+    while (bit > x) bit >>= 2;
+    while (bit) { if (x >= r + bit) { x -= r + bit; r = (r >> 1) + bit; } else r >>= 1; bit >>= 2; }
+    o[i] = r;
+  }
+}
+
+KERNEL void escape_time(i32 n, GLOBAL const float *a, GLOBAL i32 *o) {
+  i32 i = GID;
+  if (i < n) {
+    float cr = (float)(i % 23) * 0.12f - 2.0f, ci = (float)(i / 23) * 0.15f - 1.1f, x = a[i & 1] * 0, y = 0;
+    i32 k = 0;
+    for (; k < 24 && x * x + y * y < 4; k++) { float t = x * x - y * y + cr; y = 2 * x * y + ci; x = t; }
+    o[i] = k;
+  }
+}

@@ -15,7 +15,7 @@ typedef int int8_ __attribute__((ext_vector_type(8)));
 typedef int int4_ __attribute__((ext_vector_type(4)));
 typedef int int2_ __attribute__((ext_vector_type(2)));
 
-#if defined(__gfx1100__)
+#if defined(__gfx1100__) || defined(__gfx1151__)
 kernel void f16(global const half *a, global const half *b, global float *o) {
   half16_ x, y; float8_ c = 0;
   for (int k = 0; k < 16; k++) { x[k] = a[16 * (L % 16) + k]; y[k] = b[16 * k + L % 16]; }
@@ -106,7 +106,7 @@ kernel void small(global const float *a, global const float *b, global float *o)
 #endif
 
 kernel void dots(global const int *a, global const int *b, global int *o) {
-#if defined(__gfx1100__) || defined(__gfx1200__)
+#if defined(__gfx1100__) || defined(__gfx1151__) || defined(__gfx1200__)
   o[4 * L] = __builtin_amdgcn_sudot4(1, a[L], 1, b[L], 5, 0);
   o[4 * L + 1] = __builtin_amdgcn_sudot4(1, a[L], 0, b[L], L, 0);
 #else

@@ -10,15 +10,16 @@ import attrs
 from loom_sim.amdgpu import waits
 from loom_sim.amdgpu.emitter import Emitter, End
 from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
-from loom_sim.amdgpu.execute import alu, control, dot, lanes, lds, matrix, scalar_memory, vector_memory
+from loom_sim.amdgpu.execute import alu, control, dot, lanes, lds, matrix, relative, scalar_memory, vector_memory
 from loom_sim.amdgpu.execute.operation import load_all
-from loom_sim.amdgpu.instruction import Instruction, adapt
+from loom_sim.amdgpu.instruction import Instruction, Operand, adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.runtime import StaticFault
 from loom_sim.amdgpu.state import SCC
 from loom_sim.amdgpu.traits import Traits
 
 _HANDLERS: tuple[Callable[[Emitter, Instruction], bool], ...] = (
+    relative.translate,
     control.translate,
     lanes.translate,
     lds.translate,
@@ -33,10 +34,19 @@ _MAX_INSTRUCTIONS = 256
 
 @attrs.frozen(slots=True)
 class BlockKey:
-    """What code is specialized on besides its address: float controls and memory operations in flight."""
+    """What code is specialized on besides its address.
+
+    Attributes:
+        mode: float controls.
+        in_flight: memory operations in flight.
+        selected: what the first instruction's selector holds (see `execute.relative`).
+        indexing: the register indexing mode in force.
+    """
 
     mode: FloatMode
     in_flight: waits.State
+    selected: int | None = None
+    indexing: relative.Indexing | None = None
 
 
 @attrs.define(slots=True, eq=False)
@@ -174,12 +184,20 @@ class Translator:
     def _translate(self, pc: int, full: bool, track: bool, key: BlockKey, limit: int) -> Block:
         em = Emitter(self.traits, self.wave_size, key.mode, full, track, self.vectors)
         tracker = waits.Tracker(self.traits, self.wave_size, key.in_flight)
+        em.indexing = key.indexing
         done: list[Instruction] = []
         address = pc
         while True:
             try:
                 inst = self.code.at(address)
                 em.instruction = inst
+                em.selected = None if done else key.selected
+                unknown = relative.selector(inst, self.traits)
+                if unknown is not None and em.selected is None:
+                    if done:
+                        break
+                    return self._select(em, pc, key, inst, unknown)
+                inst = em.instruction = relative.resolve(inst, em.selected, em.indexing)
                 self._one(em, tracker, inst)
             except (SimulationFault, StaticFault) as error:
                 if done:
@@ -198,8 +216,14 @@ class Translator:
                 break
         end = em.end or End("fall")
         mode = em.new_mode or key.mode
-        after = BlockKey(mode, tracker.state() if self.strict else waits.NONE)
+        after = BlockKey(mode, tracker.state() if self.strict else waits.NONE, None, em.indexing)
         return self._build(em, end, address, after, tuple(done))
+
+    def _select(self, em: Emitter, pc: int, key: BlockKey, inst: Instruction, unknown: Operand) -> Block:
+        """A block that finds out what an instruction has to be translated for."""
+        value = em.source(unknown, "u32", 31)
+        em.check_everywhere(value, "the register index")
+        return self._build(em, End("select", value=value.name), pc, key, (inst,))
 
     def _one(self, em: Emitter, tracker: waits.Tracker, inst: Instruction) -> None:
         if self.strict:

@@ -141,7 +141,8 @@ class Scheduler:
         except NotImplementedError as error:
             record = FaultRecord("unsupported", str(error))
             raise SimulationFault(self._at_site(record, group, None)) from error
-        self._account(block, group, lanes)
+        if block.end.kind != "select":
+            self._account(block, group, lanes)
         statistics = self.statistics
         if statistics.steps > self.max_steps:
             record = FaultRecord(
@@ -217,6 +218,8 @@ class Scheduler:
             self.parked.append(_Parked(group, block.instructions[-1].address))
         elif end.kind == "stop":
             np.subtract.at(self.alive, self.machine.slot[group.waves], 1)
+        elif end.kind == "select":
+            self._scatter(group, outcome, "select")
         elif end.kind == "indirect":
             self._scatter(group, outcome - self.machine.code_address, "pc")
         else:
@@ -245,10 +248,12 @@ class Scheduler:
             part = group if len(rows) == len(flat) else group.split(rows)
             if what == "pc":
                 part.pc = value
+            elif what == "select":
+                part.key = attrs.evolve(part.key, selected=value)
             else:
                 old = group.key.mode
                 mode = FloatMode.from_bits(value & 0xFF, old.ieee, old.dx10_clamp)
-                part.key = BlockKey(mode, part.key.in_flight)
+                part.key = attrs.evolve(part.key, mode=mode)
             self.add(part)
 
     def _release(self, final: bool) -> None:

@@ -44,7 +44,8 @@ class End:
 
     `kind` is `fall` (go on after the block), `jump` (to `target`), `branch` (the function returns a bool per wave: to
     `target` or on), `indirect` (it returns an address per wave), `mode` (it returns new MODE bits per wave),
-    `barrier` (wait for the workgroup, then go on), `stop` (the waves end).
+    `barrier` (wait for the workgroup, then go on), `stop` (the waves end), `select` (it returns the value per wave that
+    the block's only instruction has to be translated for; the instruction is still to be executed).
     """
 
     kind: str
@@ -86,6 +87,8 @@ class Emitter:
         self.exec_written = False
         self.end: End | None = None
         self.new_mode: FloatMode | None = None
+        self.selected: int | None = None
+        self.indexing: Any = None
         self.live_vectors: set[int] = set()
         self.live_scalars: set[int] = set()
         self.live_masks: set[int] = set()
