@@ -99,8 +99,3 @@ def field_s(x: Array, offset: Array, width: Array) -> Array:
     top = kind(1) << np.where(width == 0, kind(0), np.minimum(width, kind(bits)) - kind(1))
     found: Array = np.where(width == 0, kind(0), (value ^ top) - top)
     return found
-
-
-def saturate(x: Array, low: int, high: int) -> Array:
-    """Clamp a wide signed value to a range."""
-    return np.clip(x, low, high)
