@@ -33,6 +33,7 @@ EXAMPLES: Final = {
     "flat_pointers.loom": Example("EX2", 5, conditional=3, runs_on=("amdgpu:gfx1100",)),
     "carried_views.loom": Example("EX4", 7),
     "dependent_lookup.loom": Example("EX5", 11),
+    "row_read_ahead.loom": Example("EX6", 13, {"x86": "vector.constant"}),
     "workgroup_staging.loom": Example("EX7", 21, {"x86": "kernel.barrier"}),
     "collective_recurrence.loom": Example("EX8", 18, conditional=3, runs_on=GPUS),
     "paged_attention.loom": Example("EX9", 22, conditional=4, runs_on=GPUS),
@@ -125,6 +126,13 @@ def test_the_reference_device_runs_the_halves_of_a_target(root: Path) -> None:
 
 
 READ_AHEAD: Final = {
+    "row_read_ahead.loom": {
+        "sum_serial": ("serial", 1),
+        "sum_ahead": ("pipelined", 4),
+        "sum_unrolled": ("serial", 1),
+        "dot_serial": ("serial", 1),
+        "dot_ahead": ("pipelined", 3),
+    },
     "workgroup_staging.loom": {
         "stage_short": ("serial", 4),
         "stage_serial": ("serial", 1),
