@@ -20,6 +20,21 @@ OTHER = """\
   %other_words = buffer.view %other[%start] : buffer -> view<64xi32>
   view.store %other_number, %other_words[%lane] : i32, view<64xi32>
 """
+# The same address from a start 32 MiB before the buffer, across a multiple of 4 GiB: the emulator maps every buffer
+# 16 MiB behind one.
+START = """\
+  %memory_low = slice %memory[0] : reg<amdgpu.sgpr x2> -> reg<amdgpu.sgpr>
+  %memory_high = slice %memory[1] : reg<amdgpu.sgpr x2> -> reg<amdgpu.sgpr>
+"""
+EARLIER_START = """\
+  %buffer_low = slice %memory[0] : reg<amdgpu.sgpr x2> -> reg<amdgpu.sgpr>
+  %buffer_high = slice %memory[1] : reg<amdgpu.sgpr x2> -> reg<amdgpu.sgpr>
+  %distance = v_mov_b32 33554432
+  %no_distance = v_mov_b32 0
+  %memory_low, %borrow = v_sub_co_u32 %buffer_low, %distance
+  %memory_high, %rest = v_sub_co_ci_u32 %buffer_high, %no_distance, %borrow
+  %far = v_add_u32 %at, %distance
+"""
 
 
 def expect_passed(path: Path, target: str) -> None:
@@ -44,4 +59,15 @@ def test_the_storage_may_lie_anywhere(root: Path, tmp_path: Path, target: str) -
     assert count >= 1
     path = tmp_path / "flat_pointers.loom"
     path.write_text(changed)
+    expect_passed(path, target)
+
+
+@pytest.mark.seed("EX2")
+@pytest.mark.parametrize("target", TARGETS)
+def test_addresses_carry_into_their_upper_half(root: Path, tmp_path: Path, target: str) -> None:
+    text = (root / "examples" / "flat_pointers.loom").read_text()
+    addition = "v_add_co_u32 %memory_low, %at"
+    assert (text.count(START), text.count(addition)) == (1, 1)
+    path = tmp_path / "flat_pointers.loom"
+    path.write_text(text.replace(START, EARLIER_START).replace(addition, "v_add_co_u32 %memory_low, %far"))
     expect_passed(path, target)
