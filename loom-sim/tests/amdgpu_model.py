@@ -167,7 +167,8 @@ def field(x: int, offset: int, width: int) -> int:
 
 def field_signed(x: int, offset: int, width: int) -> int:
     width &= 31
-    return signed(field(x, offset, width), width) & M32 if width else 0
+    shifted = signed(x) >> (offset & 31) & ((1 << width) - 1)  # beyond the top bit there are copies of it
+    return signed(shifted, width) & M32 if width else 0
 
 
 def permute(a: int, b: int, s: int) -> int:

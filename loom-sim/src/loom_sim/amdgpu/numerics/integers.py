@@ -92,10 +92,12 @@ def field_u(x: Array, offset: Array, width: Array) -> Array:
 
 
 def field_s(x: Array, offset: Array, width: Array) -> Array:
-    """Signed bit field of an unsigned word, as the unsigned type."""
+    """Signed bit field of an unsigned word, as the unsigned type. A field that ends beyond the word's top bit is filled
+    with that bit: the shift is arithmetic (AMD ISA documents, `S_BFE_I32` and `V_BFE_I32`)."""
     kind = x.dtype.type
     bits = x.dtype.itemsize * 8
-    value = field_u(x, offset, width)
-    top = kind(1) << np.where(width == 0, kind(0), np.minimum(width, kind(bits)) - kind(1))
-    found: Array = np.where(width == 0, kind(0), (value ^ top) - top)
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    value = (x.view(signed) >> offset.astype(signed)).view(x.dtype)
+    up = np.where(width >= kind(bits), kind(0), kind(bits) - width).astype(signed)
+    found: Array = np.where(width == 0, kind(0), ((value.view(signed) << up) >> up).view(x.dtype))
     return found
