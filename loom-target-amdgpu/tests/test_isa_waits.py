@@ -7,47 +7,16 @@ import subprocess
 
 import pytest
 
-from loom_target_amdgpu.isa.disasm import disassemble_code
-from loom_target_amdgpu.isa.tables import family_table
 from loom_target_amdgpu.isa.waits import (
     WAITCNT_FIELDS,
     Counter,
     depctr_immediate,
-    encode_waits,
     maximum,
     same_counter,
     waitcnt_immediate,
 )
 
 LLVM_MC = shutil.which("llvm-mc-19")
-
-
-def _text(family: str, code: bytes) -> list[str]:
-    return [text for _, _, text in disassemble_code(family_table(family), code)]
-
-
-@pytest.mark.parametrize(
-    ("family", "counts", "expected"),
-    [
-        ("gfx942", {Counter.LOAD: 0}, ["s_waitcnt vmcnt(0)"]),
-        ("gfx942", {Counter.LOAD: 17, Counter.STORE: 5}, ["s_waitcnt vmcnt(5)"]),
-        ("gfx942", {Counter.LDS: 3, Counter.SCALAR: 0}, ["s_waitcnt lgkmcnt(0)"]),
-        ("gfx11", {Counter.LOAD: 1, Counter.LDS: 2}, ["s_waitcnt vmcnt(1) lgkmcnt(2)"]),
-        ("gfx11", {Counter.STORE: 0}, ["s_waitcnt_vscnt null, 0x0"]),
-        (
-            "gfx11",
-            {Counter.SCALAR: 0, Counter.STORE: 4},
-            ["s_waitcnt lgkmcnt(0)", "s_waitcnt_vscnt null, 0x4"],
-        ),
-        ("gfx12", {Counter.LOAD: 2, Counter.SCALAR: 0}, ["s_wait_loadcnt 0x2", "s_wait_kmcnt 0x0"]),
-        ("gfx12", {Counter.STORE: 0, Counter.LDS: 1}, ["s_wait_storecnt 0x0", "s_wait_dscnt 0x1"]),
-        ("gfx11", {Counter.LOAD: 63, Counter.STORE: 63}, []),
-        ("gfx12", {Counter.SCALAR: 31, Counter.LOAD: 99}, []),
-        ("gfx942", {}, []),
-    ],
-)
-def test_waits_are_encoded_per_family(family: str, counts: dict[Counter, int], expected: list[str]) -> None:
-    assert _text(family, encode_waits(family, counts)) == expected
 
 
 @pytest.mark.skipif(LLVM_MC is None, reason="llvm-mc-19 is not installed")

@@ -6,7 +6,7 @@ import pytest
 from low_toy_programs import Builder, random_program
 
 from loom.low.cfg import dominates, immediate_dominators, loop_depths
-from loom.low.liveness import Liveness, content_units, next_uses, pressure
+from loom.low.liveness import Liveness, content_units, pressure
 from loom.low.machine import Block, Function, VReg
 
 
@@ -91,19 +91,6 @@ def test_pressure_counts_units_per_bank() -> None:
     pair = build.op("mulw", a, a)
     build.ret(wide, pair)
     assert pressure(build.function) == {"test.gpr": 6}
-
-
-def test_next_uses_within_a_block() -> None:
-    """Distances look forward and include the terminator."""
-    build = Builder()
-    a = build.live_in(0)
-    b = build.op("mul", a, a)
-    c = build.op("mul", b, a)
-    build.ret(c, a)
-    table = next_uses(build.block)
-    assert table[0] == {a: 1, b: 1}
-    assert table[1] == {a: 2, c: 2}
-    assert table[2] == {}
 
 
 def test_content_looks_through_transfers() -> None:

@@ -72,7 +72,7 @@ class Generation:
 
     Attributes:
         name: the descriptor layout: ``gfx9`` (CDNA3, CDNA4), ``gfx11`` or ``gfx12``.
-        default_wave, wave_sizes: lanes of a wave.
+        wave_sizes: lanes of a wave.
         vgpr_block: registers per block in the descriptor's VGPR field, by wave size.
         vgpr_count: addressable vector registers.
         agpr_count: addressable accumulation registers; they share the file with the vector registers.
@@ -81,21 +81,18 @@ class Generation:
             scalar registers are always allocated in full and the field is 0.
         sgpr_file, sgpr_granule: scalar registers per SIMD and their granule; 0 where they are no limit.
         max_waves: waves per SIMD.
-        lds_bytes, lds_granule: workgroup storage per workgroup.
+        lds_bytes: workgroup storage per workgroup.
         max_workgroup: work-items per workgroup.
         waits: how a program waits for memory.
         workgroup_ids: where workgroup ids arrive.
         constant_bus: distinct scalar values one vector instruction may read, a literal counting as one.
-        vop3_literal: whether VOP3 and VOP3P take a literal.
         wgp_mode: whether a workgroup runs on a pair of compute units by default.
         clamp_and_ieee: whether the descriptor has DX10 clamp and IEEE mode bits.
-        scheduling_hints: whether ``s_delay_alu`` exists.
         kernarg_preload: whether kernel arguments can arrive in SGPRs.
         code_padding: filling after the code.
     """
 
     name: str
-    default_wave: int
     wave_sizes: tuple[int, ...]
     vgpr_block: Mapping[int, int]
     vgpr_count: int
@@ -106,22 +103,18 @@ class Generation:
     sgpr_granule: int
     max_waves: int
     lds_bytes: int
-    lds_granule: int
     max_workgroup: int
     waits: WaitStyle
     workgroup_ids: WorkgroupIds
     constant_bus: int
-    vop3_literal: bool
     wgp_mode: bool
     clamp_and_ieee: bool
-    scheduling_hints: bool
     kernarg_preload: bool
     code_padding: CodePadding
 
 
 GFX9 = Generation(
     name="gfx9",
-    default_wave=64,
     wave_sizes=(64,),
     vgpr_block=MappingProxyType({64: 8}),
     vgpr_count=256,
@@ -132,22 +125,18 @@ GFX9 = Generation(
     sgpr_granule=16,
     max_waves=8,
     lds_bytes=65536,
-    lds_granule=512,
     max_workgroup=1024,
     waits=WaitStyle.VM_LGKM,
     workgroup_ids=WorkgroupIds.SGPR,
     constant_bus=1,
-    vop3_literal=False,
     wgp_mode=False,
     clamp_and_ieee=True,
-    scheduling_hints=False,
     kernarg_preload=True,
     code_padding=CodePadding(word=0xBF800000, line_bytes=64, lines=16),
 )
 
 GFX11 = Generation(
     name="gfx11",
-    default_wave=32,
     wave_sizes=(32, 64),
     vgpr_block=MappingProxyType({32: 8, 64: 4}),
     vgpr_count=256,
@@ -158,15 +147,12 @@ GFX11 = Generation(
     sgpr_granule=0,
     max_waves=16,
     lds_bytes=65536,
-    lds_granule=512,
     max_workgroup=1024,
     waits=WaitStyle.VM_LGKM_VS,
     workgroup_ids=WorkgroupIds.SGPR,
     constant_bus=2,
-    vop3_literal=True,
     wgp_mode=True,
     clamp_and_ieee=True,
-    scheduling_hints=True,
     kernarg_preload=False,
     code_padding=CodePadding(word=0xBF9F0000, line_bytes=128, lines=3),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -25,11 +25,9 @@ from loom.bytecode.varint import unzigzag
 from loom.ir.attributes import ResultSpec
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import Location, placed_span
+from loom.ir.recursion import MAX_REGION_DEPTH
 from loom.ir.types import ERROR, Type
 from loom.spec.kinds import AttributeKind
-
-# Regions inside regions; far above what text in use has, far below what recursion allows.
-MAX_DEPTH: Final = 10_000
 
 
 @attrs.frozen(eq=False)
@@ -266,8 +264,8 @@ class BodyReader:
         return bool(word & 1), tuple([cursor.comment() for _ in range(word >> 1)])
 
     def _regions(self, op: Op, count: int, depth: int) -> None:
-        if depth > MAX_DEPTH:
-            raise self._bad(f"regions nest deeper than {MAX_DEPTH}", "nesting")
+        if depth > MAX_REGION_DEPTH:
+            raise self._bad(f"regions nest deeper than {MAX_REGION_DEPTH}", "nesting")
         cursor = self.cursor
         for _ in range(count):
             size = cursor.count()

@@ -89,11 +89,6 @@ class SymbolEntry:
         """Whether reachability starts here: exported, retained, or no symbol at all."""
         return bool(self.flags & ROOT)
 
-    @property
-    def is_check(self) -> bool:
-        """Whether the operation is a check record."""
-        return bool(self.flags & CHECK)
-
 
 @attrs.frozen
 class IndexRow:

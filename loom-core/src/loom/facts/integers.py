@@ -28,10 +28,6 @@ class IntegerFacts:
         """The only possible value, if there is one."""
         return self.lo if self.lo == self.hi else None
 
-    @property
-    def non_negative(self) -> bool:
-        return self.lo >= 0
-
     def within(self, lo: int, hi: int) -> bool:
         """Whether every possible value lies in the closed range."""
         return lo <= self.lo and self.hi <= hi

@@ -88,8 +88,6 @@ ALL_SCALARS: Final = PAYLOADS | ADDRESSES
 
 SHAPED_KINDS: Final = ("vector", "view", "tile", "tensor")
 
-Dim = "int | Value"
-
 
 class ShapedType(Type):
     """``vector``, ``view``, ``tile`` or ``tensor``.

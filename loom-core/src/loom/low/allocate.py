@@ -88,7 +88,6 @@ def clone(function: Function) -> Function:
         function.descriptor_set,
         blocks.values(),
         function.schedule_mode,
-        function.allocation_mode,
         dict(function.attributes),
     )
     result.next_id = max(result.next_id, function.next_id)

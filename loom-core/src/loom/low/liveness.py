@@ -212,26 +212,6 @@ def pressure(function: Function, liveness: Liveness | None = None) -> dict[str, 
     return result
 
 
-def next_uses(block: Block) -> list[dict[VReg, int]]:
-    """Per instruction of a block: operand or result -> index of its next use after this instruction.
-
-    A value without a later use in the block is absent from the dictionary.
-    """
-    after: dict[VReg, int] = {}
-    table: list[dict[VReg, int]] = []
-    for index in range(len(block.instructions) - 1, -1, -1):
-        instruction = block.instructions[index]
-        touched = [*instruction.operands, *instruction.results]
-        table.append({value: after[value] for value in touched if value in after})
-        for value in instruction.operands:
-            after[value] = index
-        for edge in instruction.successors:
-            for value in edge.args:
-                after[value] = index
-    table.reverse()
-    return table
-
-
 def content_units(function: Function) -> dict[VReg, tuple[tuple[VReg, int], ...]]:
     """Value -> what each of its units holds, looking through COPY, ASSUME, SLICE and CONCAT.
 

@@ -30,12 +30,9 @@ class Kind(enum.IntEnum):
     COND_BRANCH = 10
     RETURN = 11
     ASSUME = 12
-    STORAGE_RESERVE = 13
-    STORAGE_VIEW = 14
-    STORAGE_ADDRESS = 15
-    SPILL = 16
-    RELOAD = 17
-    RESOURCE = 18
+    SPILL = 13
+    RELOAD = 14
+    RESOURCE = 15
 
 
 class ScheduleMode(enum.Enum):
@@ -45,14 +42,6 @@ class ScheduleMode(enum.Enum):
     CONSTRAINED = "constrained"
     LOCKED = "locked"
     PHASED = "phased"
-
-
-class AllocationMode(enum.Enum):
-    """Who chooses the physical registers."""
-
-    VIRTUAL = "virtual"
-    ASSIGNED = "assigned"
-    FIXED = "fixed"
 
 
 MARKERS: Final = frozenset({Kind.SCOPE_BEGIN, Kind.SCOPE_PHASE, Kind.SCOPE_END})
@@ -239,7 +228,6 @@ class Function:
     """
 
     __slots__ = (
-        "allocation_mode",
         "attributes",
         "blocks",
         "descriptor_set",
@@ -254,14 +242,12 @@ class Function:
         descriptor_set: DescriptorSet,
         blocks: Iterable[Block] = (),
         schedule_mode: ScheduleMode = ScheduleMode.FREE,
-        allocation_mode: AllocationMode = AllocationMode.VIRTUAL,
         attributes: dict[str, object] | None = None,
     ) -> None:
         self.name = name
         self.descriptor_set = descriptor_set
         self.blocks = list(blocks)
         self.schedule_mode = schedule_mode
-        self.allocation_mode = allocation_mode
         self.attributes: dict[str, object] = attributes if attributes is not None else {}
         self.next_id = 1 + max((value.id for value in self.values()), default=-1)
 

@@ -80,7 +80,6 @@ class SpillRewriter:
         """values whose second turn it is: no more sharing"""
         self._near: dict[VReg, tuple[VReg, int]] = {}
         self._position = 0
-        self._fresh: set[VReg] = set()
         self._needed: set[VReg] = set()
 
     def run(self) -> set[VReg]:

@@ -68,7 +68,6 @@ def _role(role: str) -> Constraint:
 
 ENC_LAYOUT: Final = _role("layout")
 ENC_SCHEMA: Final = _role("schema")
-ENC_STORAGE: Final = _role("storage")
 ENC_TRANSFORM: Final = _role("transform")
 
 

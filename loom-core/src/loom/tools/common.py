@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
-EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
 # Columns of help that goes to no terminal.

@@ -40,8 +40,6 @@ DPP8_MARKER = 233
 """Source code that announces an appended DPP8 word; the next code announces one that also reads inactive
 lanes.
 """
-DPP16_MARKER = 250
-SDWA_MARKER = 249
 
 IMMEDIATE_KINDS = frozenset({"imm", "imm16", "simm16", "branch16", "hwreg16", "offset"})
 LITERAL_KINDS = frozenset({"lit32", "lit16"})

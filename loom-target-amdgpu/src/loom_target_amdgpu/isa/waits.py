@@ -1,4 +1,4 @@
-"""Wait counters: which there are per family, how many a program can wait for, and how waits are encoded.
+"""Wait counters: which there are per family, how many a program can wait for, and the immediates of waits.
 
 Sources: LLVM "User Guide for AMDGPU Backend", section Memory Model, and immediates assembled with LLVM 19.
 """
@@ -10,9 +10,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from loom.ir.records import record
-from loom_target_amdgpu.isa.encode import encode
-from loom_target_amdgpu.isa.registers import registers
-from loom_target_amdgpu.isa.tables import family_table
 
 
 class Counter(enum.Enum):
@@ -88,13 +85,6 @@ DEPCTR_FIELDS: tuple[CounterField, ...] = (
 reads.
 """
 
-_SPLIT_MNEMONICS: Mapping[Counter, str] = {
-    Counter.LOAD: "s_wait_loadcnt",
-    Counter.STORE: "s_wait_storecnt",
-    Counter.LDS: "s_wait_dscnt",
-    Counter.SCALAR: "s_wait_kmcnt",
-    Counter.EXPORT: "s_wait_expcnt",
-}
 _SPLIT_MAXIMUM: Mapping[Counter, int] = {
     Counter.LOAD: 63,
     Counter.STORE: 63,
@@ -171,32 +161,3 @@ def depctr_immediate(counts: Mapping[str, int]) -> int:
     for name, field in fields.items():
         immediate |= field.put(min(counts.get(name, field.maximum), field.maximum))
     return immediate
-
-
-def encode_waits(family: str, counts: Mapping[Counter, int]) -> bytes:
-    """Machine code that waits until at most this many operations of each kind are outstanding.
-
-    Counters at or above their maximum are not waited for; nothing to wait for gives no code. Where two kinds
-    share a counter, the smaller count wins.
-    """
-    wanted: dict[str, int] = {}
-    stores: int | None = None
-    table = family_table(family)
-    code = b""
-    for counter in Counter:
-        count = counts.get(counter)
-        if count is None or count >= maximum(family, counter):
-            continue
-        if family == "gfx12":
-            code += encode(table.find(_SPLIT_MNEMONICS[counter]), {"simm16": count})
-        elif counter is Counter.STORE and family == "gfx11":
-            stores = count
-        else:
-            name = _field(family, counter).name
-            wanted[name] = min(count, wanted.get(name, count))
-    if wanted:
-        code += encode(table.find("s_waitcnt"), {"simm16": waitcnt_immediate(family, wanted)})
-    if stores is not None:
-        null = registers(family).codes["null"]
-        code += encode(table.find("s_waitcnt_vscnt"), {"sdst": null, "simm16": stores})
-    return code

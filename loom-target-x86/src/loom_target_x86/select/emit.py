@@ -222,12 +222,6 @@ class Emit:
         """End the current block with a choice; a condition is 0 or 1."""
         self.builder.cond_branch(condition, if_true, if_false)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the current block still lacks its terminator."""
-        last = self.block.last
-        return last is None or "terminator" not in last.spec.traits
-
 
 def _is_pure(descriptor: Descriptor) -> bool:
     effects = descriptor.effects
