@@ -64,6 +64,11 @@ _OPERATIONS: dict[str, Any] = {
     "inc": lambda old, x: 0 if old >= x else old + 1,
     "dec": lambda old, x: x if old == 0 or old > x else old - 1,
 }
+INSTRUCTIONS = [
+    f"{stem}_atomic_{name}{x2}" for stem in ("s", "s_buffer") for name in _OPERATIONS for x2 in ("", "_x2")
+] + ["s_store_dword", "s_store_dwordx2", "s_buffer_store_dword", "s_atomic_cmpswap"]
+"""What the tests of this file compare with NumPy."""
+
 _BITS = 32
 
 
