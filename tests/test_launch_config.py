@@ -130,7 +130,8 @@ def test_the_artifact_holds_no_device_code_and_reads_back() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda d: d[:9], lambda d: b"", lambda d: d.replace(b'"kernel"', b'"kernal"'),
-                                    lambda d: d.replace(b":164", b":-64"), lambda d: d[:-40]])  # fmt: skip
+                                    lambda d: d.replace(b":164", b":-64"), lambda d: d[:-40],
+                                    lambda d: d.replace(b'"kernel"', b"[" * 100_000)])  # fmt: skip
 def test_damaged_artifacts_are_diagnosed(damage: Any) -> None:
     data = config(GFX11).to_bytes()
     with pytest.raises(LoomError):

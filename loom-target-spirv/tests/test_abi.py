@@ -69,7 +69,7 @@ def test_record_reads_back() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"kernels":[{"name":"k"}]}', '{"kernels":[{"name":"k","local_size":[1]}]}']
+    "text", ["{", "[]", "[" * 100_000, '{"kernels":[{"name":"k"}]}', '{"kernels":[{"name":"k","local_size":[1]}]}']
 )
 def test_unreadable_records_are_errors(text: str) -> None:
     """A damaged record is an error that says so, and so is none at all."""

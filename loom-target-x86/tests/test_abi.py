@@ -73,7 +73,8 @@ def test_signatures_survive_their_section() -> None:
     data = encode_signatures(signatures)
     assert data == encode_signatures(list(reversed(signatures)))
     assert decode_signatures(data) == {"k": signatures[0], "f": signatures[1]}
-    for broken in (b"", b"[]", b'{"f":3}', b'{"f":{"kind":"x","parameters":[],"results":[]}}', b"\xff"):
+    deep = b"[" * 100_000
+    for broken in (deep, b"", b"[]", b'{"f":3}', b'{"f":{"kind":"x","parameters":[],"results":[]}}', b"\xff"):
         with pytest.raises(AbiError, match="malformed"):
             decode_signatures(broken)
 

@@ -107,7 +107,7 @@ def _header(line: bytes) -> tuple[str, int, dict[str, int]] | None:
     """The fields of the header, or ``None`` when it is not one."""
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(fields, dict):
         return None

@@ -202,6 +202,15 @@ def test_names_that_are_not_there(
     assert (captured.out, message in captured.err) == ("", True)
 
 
+def test_a_place_that_takes_no_results_is_refused_before_measuring(
+    capsys: pytest.CaptureFixture[str], source: Path, tmp_path: Path
+) -> None:
+    for place in (tmp_path, tmp_path / "missing" / "out.json"):
+        assert main([str(source), "--device=reference", f"--output={place}"]) == 1
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("loom-benchmark: error: "), line
+
+
 def test_faults_of_benchmarks_are_said_and_fail(capsys: pytest.CaptureFixture[str], source: Path) -> None:
     source.write_text(PROGRAM.replace("WANT", "8").replace("count = 4", "count = 3"))
     status, report, err = run(capsys, source, "--dry-run")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -182,6 +183,14 @@ def test_a_link_to_the_output_stays_a_link(folder: Path) -> None:
         assert (folder / "out.loom").is_symlink()
         assert [p.name for p in (folder / "place").iterdir()] == ["real.loom"]
         assert (folder / "place" / "real.loom").read_text() == GOOD
+
+
+def test_links_that_lead_to_each_other_are_no_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "one").symlink_to("other")
+    (folder / "other").symlink_to("one")
+    assert link_tool.main(["good.loom", "--root=@f", "--output=one"]) == 1
+    assert capsys.readouterr().err == f"loom-link: error: one: {os.strerror(errno.ELOOP)}\n"
+    assert (folder / "one").is_symlink()
 
 
 def test_standard_output_by_name(folder: Path) -> None:

@@ -210,7 +210,7 @@ def _abi_from_json(text: str) -> ModuleAbi:
                 for p in kernel["parameters"]
             )
             kernels.append(KernelAbi(str(kernel["name"]), (x, y, z), parameters))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SpirvError(f"the record of the kernel ABI cannot be read: {error!r}") from error
     return ModuleAbi(tuple(kernels))
 

@@ -106,7 +106,7 @@ def decode_signatures(data: bytes) -> dict[str, Signature]:
                 tuple(str(result) for result in entry["results"]),
                 None if size is None else (int(size[0]), int(size[1]), int(size[2])),
             )
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise AbiError(f"malformed {SIGNATURE_SECTION} section: {error}") from None
     return signatures
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from loom.ir.records import record
 from loom.report.compile_report import CONTEXT, IDENTITY
 
-KIND = "loom.compile_report"
+KIND: Final = "loom.compile_report"
+
+# Collections with rows about loops and template selections.
+DECISIONS: Final = ("loop_policies", "template_selection")
 
 
 class ReportError(Exception):
@@ -40,7 +43,7 @@ class Document:
     def decisions(self, entry: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
         """Rows about loops and template selections of an entry's function, by collection."""
         found = {}
-        for name in ("loop_policies", "template_selection"):
+        for name in DECISIONS:
             rows = self.report.get(name, {}).get("rows", ())
             mine = [row for row in rows if row.get("function") == entry.get("source_function", entry.get("function"))]
             if mine:
@@ -66,9 +69,11 @@ def entry_context(row: Mapping[str, Any]) -> dict[str, object]:
 def read_documents(path: str) -> list[Document]:
     """The reports of a file. Raises ``ReportError`` for anything else, ``OSError`` when it cannot be read."""
     text = Path(path).read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise ReportError(f"{path}: the file is empty")
     try:
         whole = json.loads(text)
-    except json.JSONDecodeError:
+    except ValueError:
         return [_from_line(path, line) for line in text.splitlines() if line.strip()]
     if isinstance(whole, dict) and whole.get("type") == "compile_report":
         return [_from_line(path, text)]
@@ -78,7 +83,8 @@ def read_documents(path: str) -> list[Document]:
 def _from_line(path: str, line: str) -> Document:
     try:
         row = json.loads(line)
-    except json.JSONDecodeError as error:
+    except ValueError as error:
+        # Not only for what is no JSON: Python also refuses numbers of thousands of digits.
         raise ReportError(f"{path}: not JSON: {error}") from None
     if not isinstance(row, dict) or row.get("type") != "compile_report":
         raise ReportError(f"{path}: a line is no compile report")
@@ -90,7 +96,18 @@ def _checked(path: str, report: object) -> Mapping[str, Any]:
         raise ReportError(f"{path}: not a compile report")
     if report.get("schema_version") != 0:
         raise ReportError(f"{path}: compile reports of version {report.get('schema_version')} are not understood")
-    entries = report.get("entries")
-    if not isinstance(entries, dict) or not isinstance(entries.get("rows"), list):
+    if not _is_collection(report.get("entries")):
         raise ReportError(f"{path}: the report has no entries")
+    for name in DECISIONS:
+        if name in report and not _is_collection(report[name]):
+            raise ReportError(f"{path}: '{name}' of the report has no rows")
+    for row in report["entries"]["rows"]:
+        for key, value in entry_identity(row).items():
+            if not isinstance(value, str | int):
+                raise ReportError(f"{path}: '{key}' of an entry is no name")
     return report
+
+
+def _is_collection(value: object) -> bool:
+    rows = value.get("rows") if isinstance(value, dict) else None
+    return isinstance(rows, list) and all(isinstance(row, dict) for row in rows)

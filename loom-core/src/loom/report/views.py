@@ -123,18 +123,25 @@ def suggest(document: Document) -> dict[str, object]:
 
 def _pipelines(row: Mapping[str, Any], document: Document) -> list[Mapping[str, Any]]:
     rows = document.decisions(row).get("loop_policies", ())
-    return [r for r in rows if r["category"] == "scf-pipeline" and r["outcome"] == "pipelined"]
+    return [r for r in rows if r.get("category") == "scf-pipeline" and r.get("outcome") == "pipelined"]
+
+
+def _count(loop: Mapping[str, Any], name: str, document: Document) -> int:
+    found = loop.get(name)
+    if not isinstance(found, int):
+        raise ReportError(f"{document.source}: a loop that reads ahead has no '{name}'")
+    return found
 
 
 def _compare_depth(row: Mapping[str, Any], document: Document) -> Iterator[dict[str, object]]:
     for loop in _pipelines(row, document):
-        depth = int(loop["depth"])
+        depth = _count(loop, "depth", document)
         yield {
-            "loop": loop["loop"],
+            "loop": loop.get("loop"),
             "message": f"this loop reads ahead with depth {depth}: measure it against other depths and the serial loop",
             "depth": depth,
             "alternatives": sorted({1, max(depth - 1, 1), depth + 1} - {depth}),
-            "queued_values": int(loop["queue_records"]) * int(loop["values_per_record"]),
+            "queued_values": _count(loop, "queue_records", document) * _count(loop, "values_per_record", document),
         }
 
 
@@ -182,7 +189,7 @@ def _lines(value: object, pad: str) -> Iterator[str]:
                 yield f"{pad}{key}: {_scalar(item)}"
     elif isinstance(value, Sequence) and not isinstance(value, str):
         for item in value:
-            if isinstance(item, Mapping):
+            if isinstance(item, Mapping) and item:
                 first, *rest = _lines(item, pad + "  ")
                 yield f"{pad}- {first.lstrip()}"
                 yield from rest

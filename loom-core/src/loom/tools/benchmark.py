@@ -13,6 +13,7 @@ from loom.tools.common import (
     add_config_options,
     make_parser,
     read_input,
+    require_writable,
     run_tool,
     write_output,
 )
@@ -145,6 +146,7 @@ def _run_benchmarks(args: argparse.Namespace) -> int:
     if len(compared) == 1 or len(set(compared)) != len(compared):
         raise CheckError("--compare takes two different benchmarks or more")
     where = args.input, args.output, args.output_format
+    require_writable(args.output)
     turns = Interleave(args.interleave)
     run = BenchmarkRun(plan, _policy(args), names, args.sample, _show, compared, turns, args.repetitions)
     if args.dry_run:

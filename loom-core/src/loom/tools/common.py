@@ -240,14 +240,29 @@ def read_input(path: str) -> tuple[bytes, str]:
     return Path(path).read_bytes(), path
 
 
-def _stage(path: Path, data: bytes) -> str:
-    """Write data to a temporary sibling of ``path`` and return its name."""
+def require_writable(path: str) -> None:
+    """Raise ``OSError`` if :func:`write_output` would: for commands that work long before they write."""
+    place = Path(path)
+    if path != "-" and not _is_stream(place):
+        _require_replaceable(place)
+        place.parent.stat()
+
+
+def _require_replaceable(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        # Links that lead to each other: what resolves paths says nothing of them, or no OSError.
+        path.stat()
     if path.is_dir():
         raise IsADirectoryError(21, "Is a directory", str(path))
     for place in (path, path.parent):
         # Renaming would replace a write-protected file, and a superuser may write everything: respect the mode.
         if place.exists() and (not os.access(place, os.W_OK) or not place.stat().st_mode & 0o222):
             raise PermissionError(13, "Permission denied", str(path))
+
+
+def _stage(path: Path, data: bytes) -> str:
+    """Write data to a temporary sibling of ``path`` and return its name."""
+    _require_replaceable(path)
     try:
         handle, temporary = _open_new(path.resolve())
     except OSError as error:

@@ -50,17 +50,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         views = _views(args)
+        if args.format == "json":
+            text = "".join(json.dumps(view, sort_keys=True, separators=(",", ":")) + "\n" for view in views)
+        else:
+            text = "\n".join(map(as_text, views))
     except ReportError as error:
         sys.stderr.write(f"loom-compile-report: error: {error}\n")
         return EXIT_ERROR
     except OSError as error:
         sys.stderr.write(f"loom-compile-report: error: {error.filename}: {error.strerror}\n")
         return EXIT_ERROR
-    if args.format == "json":
-        texts = [json.dumps(view, sort_keys=True, separators=(",", ":")) + "\n" for view in views]
-        sys.stdout.write("".join(texts))
-    else:
-        sys.stdout.write("\n".join(map(as_text, views)))
+    except RecursionError:
+        sys.stderr.write("loom-compile-report: error: a report is nested too deeply\n")
+        return EXIT_ERROR
+    sys.stdout.write(text)
     return EXIT_OK
 
 
