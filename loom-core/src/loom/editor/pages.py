@@ -104,7 +104,8 @@ def index_page(dialects: Mapping[str, tuple[str, list[OpSpec]]], generator: str)
         [
             "# Operations by dialect",
             "",
-            f"Written by `{generator}` from the declarations; do not edit. What the reference evaluator, tests and targets cover stands in",
+            f"Written by `{generator}` from the declarations; do not edit. "
+            "What the reference evaluator, tests and targets cover stands in",
             "[coverage.md](../coverage.md) and [target-coverage.md](../target-coverage.md).",
             "",
             "| dialect | operations | package |",

@@ -65,7 +65,8 @@ DIRECTIVES: Final[Mapping[str, DirectiveSyntax]] = {
     "indices": _filled("[%$0 or INTEGER, ...]"),
     "low_body": _fixed(
         "asm {instructions}",
-        *("asm", "return", "resource", "live_in", "concat", "slice", "copy", "storage", "storage_address", "storage_view"),
+        *("asm", "return", "resource", "live_in", "concat", "slice", "copy"),
+        *("storage", "storage_address", "storage_view"),
     ),
     "more_args": _ARGUMENTS,
     "operand_dict": _filled("{KEY = %$0 : TYPE, ...}"),

@@ -91,7 +91,8 @@ def _instruction(
         table.update(op.immediates or {})
         return Instruction(Kind.PACKET, descriptor, [new(r) for r in op.results], operands, table)
     if isinstance(op, low.LiveIn):
-        return Instruction(Kind.LIVE_IN, None, [new(op.result, fixed(op))], (), {**(op.immediates or {}), "key": op.key})
+        named = {**(op.immediates or {}), "key": op.key}
+        return Instruction(Kind.LIVE_IN, None, [new(op.result, fixed(op))], (), named)
     if isinstance(op, low.Copy | low.Move):
         return Instruction(Kind.COPY, None, [new(op.result)], operands)
     if isinstance(op, low.Slice):
