@@ -15,13 +15,12 @@ from loom.check.report import TestReport
 
 @attrs.frozen
 class Example:
-    """An example, the statement it shows, its samples, and what devices refuse of it, by kind of device.
+    """An example: its samples, and what devices refuse of it, by kind of device.
 
     ``conditional`` cases require what not every device has: on the targets of ``runs_on`` they run, elsewhere all of
     them may be skipped.
     """
 
-    seed: str
     samples: int
     refused: dict[str, str] = attrs.field(factory=dict)
     conditional: int = 0
@@ -30,15 +29,15 @@ class Example:
 
 GPUS: Final = ("amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942")
 EXAMPLES: Final = {
-    "flat_pointers.loom": Example("EX2", 5, conditional=3, runs_on=("amdgpu:gfx1100",)),
-    "carried_views.loom": Example("EX4", 7),
-    "dependent_lookup.loom": Example("EX5", 11),
-    "row_read_ahead.loom": Example("EX6", 13, {"x86": "vector.constant"}),
-    "workgroup_staging.loom": Example("EX7", 21, {"x86": "kernel.barrier"}),
-    "collective_recurrence.loom": Example("EX8", 18, conditional=3, runs_on=GPUS),
-    "paged_attention.loom": Example("EX9", 22, conditional=4, runs_on=GPUS),
-    "aligned_copy.loom": Example("EX11", 8),
-    "split_barrier.loom": Example("EX11", 4, {"x86": "kernel.barrier"}),
+    "flat_pointers.loom": Example(5, conditional=3, runs_on=("amdgpu:gfx1100",)),
+    "carried_views.loom": Example(7),
+    "dependent_lookup.loom": Example(11),
+    "row_read_ahead.loom": Example(13, {"x86": "vector.constant"}),
+    "workgroup_staging.loom": Example(21, {"x86": "kernel.barrier"}),
+    "collective_recurrence.loom": Example(18, conditional=3, runs_on=GPUS),
+    "paged_attention.loom": Example(22, conditional=4, runs_on=GPUS),
+    "aligned_copy.loom": Example(8),
+    "split_barrier.loom": Example(4, {"x86": "kernel.barrier"}),
 }
 
 
@@ -64,9 +63,8 @@ def require_refused(report: TestReport, name: str, missing: str) -> None:
         assert Path(issue.source_location.filename).name == name
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.seed(example.seed)) for name, example in EXAMPLES.items()]
-)
+@pytest.mark.seed("EX2", "EX4", "EX5", "EX6", "EX7", "EX8", "EX9", "EX11")
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_the_cases_pass_on_every_device(machine: Any, root: Path, name: str) -> None:
     example = EXAMPLES[name]
     report = machine.check([root / "examples" / name])
@@ -155,9 +153,8 @@ READ_AHEAD: Final = {
 """Example -> kernel -> what became of its request for read-ahead, and the depth of that. A loop over no row is gone."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.seed(EXAMPLES[name].seed, "A25")) for name in READ_AHEAD]
-)
+@pytest.mark.seed("A25")
+@pytest.mark.parametrize("name", READ_AHEAD)
 def test_each_kernel_gets_the_policy_that_it_asks_for(root: Path, name: str) -> None:
     """Loads run ahead; what meets others, workgroup memory and collectives, stays with the consumer."""
     rows = [detail.row() for detail in api.specialize(api.load(root / "examples" / name), None).loops]

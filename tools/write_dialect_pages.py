@@ -1,4 +1,4 @@
-"""docs/dialects, docs/coverage.md and docs/target-coverage.md, written from the op declarations and what implements them.
+"""docs/dialects and the coverage tables of docs, written from the op declarations and what implements them.
 
     python tools/write_dialect_pages.py            write the pages
     python tools/write_dialect_pages.py --check    fail when one is not current
@@ -66,10 +66,10 @@ A rule may still refuse some types or attribute values, with a diagnostic.
 TARGETS_HEAD: Final = f"""\
 # What the targets select
 
-Written by `{GENERATOR}`; do not edit. {YES}: instruction selection of the target has a rule, which may still refuse some
-types or attribute values. {NOT_MEANT}: the operation ends a block, defines, declares, records or hints, is a command,
-is target Low, runs in a check, or is resolved before selection. An empty cell: a program that uses the operation gets a
-diagnostic at its place.
+Written by `{GENERATOR}`; do not edit. {YES}: instruction selection of the target has a rule, which may still refuse
+some types or attribute values. {NOT_MEANT}: the operation ends a block, defines, declares, records or hints, is a
+command, is target Low, runs in a check, or is resolved before selection. An empty cell: a program that uses the
+operation gets a diagnostic at its place.
 
 """
 
@@ -79,6 +79,8 @@ _NO_STEP_DIALECTS: Final = frozenset({"low", "command", "pass"})
 # Specialization answers or expands these before any target sees them.
 _RESOLVED: Final = frozenset({"config.get", "target.subgroup.size", "template.apply", "template.call"})
 _BRANCHES: Final = ("cfg.br", "cfg.cond_br")
+# The runner of scenarios runs these itself.
+_PARTS_OF_SCENARIOS: Final = frozenset({"check.trial"})
 
 
 @attrs.frozen
@@ -105,9 +107,14 @@ def coverage_page() -> str:
     return COVERAGE_HEAD + _table(columns(), _repository_ops())
 
 
+def target_columns() -> list[Column]:
+    """A column for each target."""
+    return [Column(title, _selection(title)) for title in TARGETS]
+
+
 def targets_page() -> str:
     """The text of docs/target-coverage.md, without the ops that no target is meant to select."""
-    titles = [Column(title, _selection(title)) for title in TARGETS]
+    titles = target_columns()
     ops = [cls for cls in _repository_ops() if any(column.cell(cls) != NOT_MEANT for column in titles)]
     return TARGETS_HEAD + _table(titles, ops)
 
@@ -164,7 +171,7 @@ def _evaluated(cls: type[Op]) -> str:
     from loom.evaluate.rules import find_rule
 
     # Rules are found by the op's class; an op without content serves for that.
-    if cls.name in RULES or find_rule(cls.__new__(cls)) is not None:
+    if cls.name in RULES or cls.name in _PARTS_OF_SCENARIOS or find_rule(cls.__new__(cls)) is not None:
         return YES
     return NOT_MEANT if _is_no_step(cls) else MISSING
 
@@ -231,15 +238,28 @@ _WORDS: Final = re.compile(r'"([a-z][\w.]*(?: [a-z][\w.]*)*)"')
 
 @cache
 def _tested_names() -> frozenset[str]:
-    """Every dotted word of tests and examples, also those that a test composes."""
+    """Every dotted word of tests and examples, also those that a test composes, and every op of their programs."""
     found: set[str] = set()
     for path in _test_files():
         text = path.read_text()
+        if path.suffix == ".loom":
+            found.update(_ops_of(text))
         found.update(_DOTTED.findall(text))
         prefixes = set(_PREFIX.findall(text))
         words = {word for group in _WORDS.findall(text) for word in group.split()} if prefixes else set()
         found.update(f"{prefix}.{word}" for prefix in prefixes for word in words)
     return frozenset(found)
+
+
+def _ops_of(text: str) -> set[str]:
+    """The ops of a program; Low and pipelines of passes have spellings without the full name."""
+    from loom.ir.diagnostics import LoomError
+    from loom.text.parser import parse_module
+
+    try:
+        return {op.name for op in parse_module(text).walk()}
+    except LoomError:  # a program that shows an error
+        return set()
 
 
 def _test_files() -> Iterator[Path]:

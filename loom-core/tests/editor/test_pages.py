@@ -89,7 +89,8 @@ def test_cells_follow_from_rules_and_tests(complete: ModuleType) -> None:
     broken = type("Broken", (), {"name": name, "spec": attrs.evolve(known.spec, name=name, format="$<no_such_directive>")})
     definition = lookup("func.def")
     cells = {
-        column.title: [column.cell(cls) for cls in (known, unknown, broken, definition)] for column in complete.columns()
+        column.title: [column.cell(cls) for cls in (known, unknown, broken, definition)]
+        for column in (*complete.columns(), *complete.target_columns())
     }
     assert cells["parsed"] == ["✓", "✓", "", "✓"]
     for title in ("evaluated", "amdgpu", "x86", "spirv"):
