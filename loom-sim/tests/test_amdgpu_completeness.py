@@ -20,12 +20,13 @@ from loom_sim.amdgpu.traits import FAMILIES
 
 pytest.importorskip("loom_target_amdgpu", reason="the decoder is in loom-target-amdgpu")
 
+import test_amdgpu_atomics
 import test_amdgpu_compare
 import test_amdgpu_instructions
 import test_amdgpu_scalar
 import test_amdgpu_scalar_memory
 
-ALLOWANCE = {"gfx942": 558, "gfx1100": 581, "gfx1200": 645}
+ALLOWANCE = {"gfx942": 389, "gfx1100": 424, "gfx1200": 470}
 """Executed mnemonics without a test against a model. Write tests and lower the number; never raise it."""
 
 _FAMILY = {"gfx942": "gfx942", "gfx1100": "gfx11", "gfx1200": "gfx12"}
@@ -69,6 +70,7 @@ def names_in_tests(target: str) -> frozenset[str]:
     texts = [text for text, _ in test_amdgpu_instructions.SUITES[target].values()]
     texts += [test_amdgpu_scalar.instruction(m, target) for m in test_amdgpu_scalar.SUITES[target]]
     texts += [t for kind in test_amdgpu_compare.TYPES for t in test_amdgpu_compare.instructions(kind, target)]
+    texts += [a.name for space in test_amdgpu_atomics.SPACES for a in test_amdgpu_atomics.atomics(space, target)]
     if target == "gfx942":
         texts += test_amdgpu_scalar_memory.INSTRUCTIONS
     for name in _IN_PROSE:
