@@ -84,7 +84,7 @@ def test_cells_follow_from_rules_and_tests(complete: ModuleType) -> None:
     known = lookup("scalar.addi")
     assert known is not None
     # Put together here, so that the search for names in tests does not find it.
-    name = "scalar." + "unheard_of"
+    name = "scalar." + "never_named"
     unknown = type("Unknown", (), {"name": name, "spec": attrs.evolve(known.spec, name=name)})
     broken = type("Broken", (), {"name": name, "spec": attrs.evolve(known.spec, name=name, format="$<no_such_directive>")})
     definition = lookup("func.def")
