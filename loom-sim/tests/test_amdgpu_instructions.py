@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
+from amdgpu_f8_model import f8_suite
 from amdgpu_model import COMMON, F32, GFX11, GFX942, M32, M64, Model, classify, signed
 
 from loom_sim import amdgpu
@@ -164,6 +165,8 @@ def _suite(target: str) -> dict[str, tuple[str, Model]]:
             "v_mov_b32_e32 v8, v4\nv_add_nc_u16 v8, v2, v6",
             ((32, 32, 32), 32, lambda a, b, c: b & 0xFFFF0000 | (a + c) & 0xFFFF),
         )
+        if target == "gfx1200":
+            suite.update(f8_suite(fnuz=False, select=" byte_sel:{}", word=" op_sel:[{},0]", suffix="_e64"))
         suite["op_sel"] = (
             "v_mov_b32_e32 v8, v4\nv_add_nc_u16 v8, v2, v6 op_sel:[1,0,1]",
             ((32, 32, 32), 32, lambda a, b, c: b & 0xFFFF | ((a >> 16) + c & 0xFFFF) << 16),
@@ -174,6 +177,7 @@ def _suite(target: str) -> dict[str, tuple[str, Model]]:
             "src0_sel:BYTE_3 src1_sel:WORD_1",
             ((32, 32, 32), 32, lambda a, b, c: c & 0xFFFF00FF | ((a >> 24) + (b >> 16) & 0xFF) << 8),
         )
+        suite.update(f8_suite(fnuz=True, select=" src0_sel:BYTE_{}", word=" src0_sel:WORD_{}", suffix="_sdwa"))
         suite["sdwa_signed"] = (
             "v_add_u32_sdwa v8, sext(v2), v4 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_0 src1_sel:DWORD",
             ((32, 32), 32, lambda a, b: signed(a, 16) + b),

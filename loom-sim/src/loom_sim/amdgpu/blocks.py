@@ -10,7 +10,7 @@ import attrs
 from loom_sim.amdgpu import waits
 from loom_sim.amdgpu.emitter import Emitter, End
 from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
-from loom_sim.amdgpu.execute import alu, control, dot, lanes, lds, matrix, relative, scalar_memory, vector_memory
+from loom_sim.amdgpu.execute import alu, control, dot, f8, lanes, lds, matrix, relative, scalar_memory, vector_memory
 from loom_sim.amdgpu.execute.operation import load_all
 from loom_sim.amdgpu.instruction import Instruction, Operand, adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
@@ -26,6 +26,7 @@ _HANDLERS: tuple[Callable[[Emitter, Instruction], bool], ...] = (
     scalar_memory.translate,
     vector_memory.translate,
     dot.translate,
+    f8.translate,
     matrix.translate,
     alu.translate,
 )

@@ -11,7 +11,17 @@ from loom_sim.amdgpu.memory import PRIVATE_APERTURE, SHARED_APERTURE
 
 # gfx9 clears the upper half when it writes a 16-bit result, except in these instructions that came with gfx9
 # itself; later families keep it everywhere (LLVM, GCNSubtarget::zeroesHigh16BitsOfDest).
-_KEEP_HIGH_GFX9 = frozenset({"v_mad_f16", "v_mad_u16", "v_mad_i16", "v_fma_f16", "v_div_fixup_f16"})
+_KEEP_HIGH_GFX9 = frozenset(
+    {
+        "v_mad_f16",
+        "v_mad_u16",
+        "v_mad_i16",
+        "v_fma_f16",
+        "v_div_fixup_f16",
+        "v_cvt_pk_fp8_f32",
+        "v_cvt_pk_bf8_f32",
+    }
+)
 
 _APERTURES: Mapping[int, int] = MappingProxyType(
     {235: SHARED_APERTURE, 236: SHARED_APERTURE, 237: PRIVATE_APERTURE, 238: PRIVATE_APERTURE}
