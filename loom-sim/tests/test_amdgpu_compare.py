@@ -116,7 +116,7 @@ def _operands(bits: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     f = {16: F16, 32: F32, 64: F64}[bits]
     edges = [0, 1, f.sign, f.sign - 1, f.inf, f.inf | f.sign, f.nan, f.inf + 1, f.bias << f.m, f.sign | f.bias << f.m,
              (1 << bits) - 1, f.inf - 1, 1 << f.m, (1 << f.m) - 1, f.sign | 1]  # fmt: skip
-    pairs = [(a, b) for a in edges for b in edges]
+    pairs: list[tuple[int, ...]] = [(a, b) for a in edges for b in edges]
     rng = np.random.default_rng(bits)
     while len(pairs) < LANES:
         pairs.append(tuple(int(x) for x in rng.integers(0, 1 << bits, 2, dtype=np.uint64, endpoint=False)) if bits < 64

@@ -23,6 +23,7 @@ pytest.importorskip("loom_target_amdgpu", reason="the decoder is in loom-target-
 import test_amdgpu_atomics
 import test_amdgpu_compare
 import test_amdgpu_instructions
+import test_amdgpu_load_to_lds
 import test_amdgpu_moves
 import test_amdgpu_scalar
 import test_amdgpu_scalar_memory
@@ -74,7 +75,7 @@ def names_in_tests(target: str) -> frozenset[str]:
     texts += [a.name for space in test_amdgpu_atomics.SPACES for a in test_amdgpu_atomics.atomics(space, target)]
     texts += [m.name for space in test_amdgpu_moves.SPACES for m in test_amdgpu_moves.moves(space, target)]
     if target == "gfx942":
-        texts += test_amdgpu_scalar_memory.INSTRUCTIONS
+        texts += test_amdgpu_scalar_memory.INSTRUCTIONS + test_amdgpu_load_to_lds.INSTRUCTIONS
     for name in _IN_PROSE:
         texts += re.findall(r"\b[sv]_[a-z0-9_]+", Path(__file__).with_name(name).read_text())
     lines = [part.strip() for text in texts for line in text.splitlines() for part in line.split("::")]

@@ -18,7 +18,7 @@ RNG = np.random.default_rng(5)
 Array = np.ndarray[Any, Any]
 
 
-def _configured(*targets: str) -> Any:
+def _configured(*targets: str) -> pytest.MarkDecorator:
     chosen = [(t, o) for t, o in CONFIGURATIONS if not targets or t in targets]
     return pytest.mark.parametrize(("target", "optimize"), chosen, ids=[f"{t}-O{o}" for t, o in chosen])
 

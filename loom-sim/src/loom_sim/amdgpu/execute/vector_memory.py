@@ -78,7 +78,8 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         return False
     name = inst.mnemonic
     if "lds" in name or inst.form.endswith("lds"):
-        raise em.unsupported("loads to LDS are not supported")
+        _load_to_lds(em, inst)
+        return True
     if "addtid" in name or "_tr_" in name or "block" in name or "format" in name:
         raise em.unsupported("this addressing or format conversion is not supported")
     em.site()
@@ -204,7 +205,7 @@ def _buffer_address(em: Emitter, inst: Instruction, nbytes: int) -> tuple[str, s
     for part in parts:
         em.check(part, "the buffer resource")
     vector = inst.operand("vaddr")
-    form = inst.form.removesuffix("_rtn").removeprefix("rtn_")
+    form = inst.form.removesuffix("_rtn").removesuffix("_lds").removeprefix("rtn_")
     index: str = "None"
     offset = em.bits(inst.get("offset")).name
     if vector is not None and vector.code != OFF:
@@ -244,3 +245,31 @@ def _buffer(em: Emitter, inst: Instruction, move: access.Access) -> None:
         return
     loaded = em.let(f"{em.const(zero_outside)}(M.global_load(g, {low}, {high}, 0, {move.nbytes}, {inside}), {inside})")
     access.write_loaded(em, move, data.code, _each(em, loaded, move.nbytes))
+
+
+def _load_to_lds(em: Emitter, inst: Instruction) -> None:
+    """Global or buffer memory to LDS, a word per lane: at M0[15:0] plus the immediate offset plus four times the lane.
+
+    The immediate offset counts on both sides (AMD CDNA3 ISA, "Memory Buffer Load to LDS").
+    """
+    move = access.parse(inst.mnemonic.replace("_lds", ""))
+    if em.traits.family != "gfx942":
+        raise em.unsupported("loads to LDS are executed on gfx942 only")
+    if move is None or move.store or inst.format not in _GLOBAL + _BUFFER or move.nbytes > 4:
+        raise em.unsupported("this transfer between memory and LDS is not supported")
+    em.site()
+    start = em.scalar32(em.traits.m0_code)
+    em.check_everywhere(start, "the LDS address")
+    if inst.format in _BUFFER:
+        low, high, inside = _buffer_address(em, inst, move.nbytes)
+        arguments = f"g, {low}, {high}, 0, {move.nbytes}, {inside}"
+        loaded = em.let(f"{em.const(zero_outside)}(M.global_load({arguments}), {inside})")
+    else:
+        low, high = _address(em, inst)
+        loaded = em.let(f"M.global_load(g, {low}, {high}, {inst.get('offset')}, {move.nbytes}, {em.mask_argument()})")
+    word = em.let(f"{loaded}[0]")
+    if move.signed:
+        word = em.let(f"{em.const(access.extend_signed)}({word}, {move.nbytes})")
+    lanes = em.const(np.arange(em.wave_size, dtype=_U32)[None, :] * _U32(4), ("lane words", em.wave_size))
+    place = em.let(f"({start.name} & klow) + {lanes}")
+    em.emit(f"M.lds_store(g, {place}, {inst.get('offset')}, 4, {em.mask_argument()}, [{word}])")
