@@ -83,6 +83,14 @@ def _compare(f: Callable[[int, int], bool]) -> Callable[..., Outcome]:
     return lambda a, b, scc: (0xDEADBEEF, int(f(a, b)))
 
 
+def _bit_is(wanted: int, bits: int) -> Callable[[int, int], bool]:
+    return lambda a, b: a >> (b & bits - 1) & 1 == wanted
+
+
+def _of_signed(f: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
+    return lambda a, b: f(signed(a), signed(b))
+
+
 MODELS: list[ScalarModel] = []
 
 
@@ -133,14 +141,12 @@ for _bits in (32, 64):
         _add(_name, _name, (_bits, 32), _bits, _nonzero(_bits, _field(_bits, _kind == "i")))
     _name = f"s_cselect_b{_bits}"
     _add(_name, _name, (_bits, _bits), _bits, lambda a, b, scc: (a if scc else b, None))
-    for _test, _wanted in (("bitcmp0", 0), ("bitcmp1", 1)):
-        _add(f"s_{_test}_b{_bits}", f"s_{_test}_b{_bits}", (_bits, 32), 0,
-             _compare(lambda a, b, n=_bits, w=_wanted: a >> (b & n - 1) & 1 == w))  # fmt: skip
-    for _test, _equal in (("eq", True), ("lg", False)):
-        if _bits == 64:
-            _add(
-                f"s_cmp_{_test}_u64", f"s_cmp_{_test}_u64", (64, 64), 0, _compare(lambda a, b, e=_equal: (a == b) == e)
-            )
+    for _wanted in (0, 1):
+        _name = f"s_bitcmp{_wanted}_b{_bits}"
+        _add(_name, _name, (_bits, 32), 0, _compare(_bit_is(_wanted, _bits)))
+
+_add("s_cmp_eq_u64", "s_cmp_eq_u64", (64, 64), 0, _compare(lambda a, b: a == b))
+_add("s_cmp_lg_u64", "s_cmp_lg_u64", (64, 64), 0, _compare(lambda a, b: a != b))
 
 _ORDERS: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
@@ -152,8 +158,7 @@ _ORDERS: dict[str, Callable[[int, int], bool]] = {
 }
 for _name, _order in _ORDERS.items():
     _add(f"s_cmp_{_name}_u32", f"s_cmp_{_name}_u32", (32, 32), 0, _compare(_order))
-    _add(f"s_cmp_{_name}_i32", f"s_cmp_{_name}_i32", (32, 32), 0,
-         _compare(lambda a, b, f=_order: f(signed(a), signed(b))))  # fmt: skip
+    _add(f"s_cmp_{_name}_i32", f"s_cmp_{_name}_i32", (32, 32), 0, _compare(_of_signed(_order)))
 
 _add("s_add_u32", "s_add_u32", (32, 32), 32, lambda a, b, scc: (a + b, a + b >> 32))
 _add("s_sub_u32", "s_sub_u32", (32, 32), 32, lambda a, b, scc: (a - b, int(a < b)))

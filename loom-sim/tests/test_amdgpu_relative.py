@@ -75,7 +75,7 @@ def test_vector_source_and_destination(target: str) -> None:
 @pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
 def test_both_sides_and_swap(target: str) -> None:
     vectors, scalars = _registers()
-    for k in INDEX:
+    for k in range(4):
         vectors[k, 4 + k] = vectors[k, k]
         vectors[k, [k, 7]] = vectors[k, [7, k]]
     text = (
