@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 from loom.ir.records import record
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from loom.ir.core import Value
     from loom.ir.types import Type
 
@@ -34,6 +36,24 @@ class Dictionary(dict[str, object]):
 
     def __hash__(self) -> int:  # type: ignore[override]  # frozen by convention once it is an attribute
         return hash(tuple(sorted(self)))
+
+
+# Aggregates inside of each other that a value may have (section 2.3): arrays, dictionaries, parameters of encodings.
+MAX_NESTING: Final = 8
+
+
+def nests_deeper(value: object, levels: int = MAX_NESTING) -> bool:
+    """Whether a value has more aggregates inside of each other than ``levels``."""
+    inner: Iterable[object]
+    if isinstance(value, tuple):
+        inner = value
+    elif isinstance(value, Dictionary):
+        inner = value.values()
+    elif isinstance(value, Encoding):
+        inner = (*value.primary, *(item for _, item in value.params))
+    else:
+        return False
+    return levels == 0 or any(nests_deeper(item, levels - 1) for item in inner)
 
 
 @record

@@ -6,11 +6,21 @@ Language reference, part 1, sections 2.2 to 2.5 and 2.12.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from loom.dialects.encoding.families import CONDITION_FAMILIES, ENCODING_FAMILIES
 from loom.ir.attribute_text import dictionary_text, float_text, string_text, value_text
-from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Keyword, Predicate, Ref, SymbolRef
+from loom.ir.attributes import (
+    MAX_NESTING,
+    PREDICATES,
+    Dictionary,
+    Encoding,
+    Keyword,
+    Predicate,
+    Ref,
+    SymbolRef,
+    nests_deeper,
+)
 from loom.ir.diagnostics import did_you_mean
 from loom.ir.types import SHAPED_KINDS
 from loom.spec.kinds import AttributeKind, EnumKind, FlagsKind
@@ -20,7 +30,6 @@ from loom.text.literals import is_float, is_integer, parse_float, parse_integer,
 if TYPE_CHECKING:
     from loom.text.parser import Parser
 
-MAX_NESTING: Final = 8
 MAX_ARRAY: Final = 65_535
 
 
@@ -115,12 +124,21 @@ def array(p: Parser, item: Callable[[Parser], Any]) -> tuple[Any, ...]:
 # -- generic values ----------------------------------------------------------------------------------------
 
 
-def generic(p: Parser, depth: int = 0) -> object:
+def _nest(p: Parser) -> None:
+    """Go one level deeper into an aggregate."""
+    p.attribute_depth += 1
+    if p.attribute_depth > MAX_NESTING:
+        _too_deep(p)
+
+
+def _too_deep(p: Parser) -> NoReturn:
+    p.fail("PARSE/021", f"attributes nest deeper than {MAX_NESTING} levels", p.i, max_depth=MAX_NESTING)
+
+
+def generic(p: Parser) -> object:
     """Read a value in generic position; its kind shows in its first token."""
     token = p.toks[p.i]
     head = token[:1]
-    if depth > MAX_NESTING:
-        p.fail("PARSE/021", f"attributes nest deeper than {MAX_NESTING} levels", p.i, max_depth=MAX_NESTING)
     if head == '"':
         return string(p)
     if head == "@":
@@ -128,9 +146,12 @@ def generic(p: Parser, depth: int = 0) -> object:
     if head == "#":
         return encoding(p)
     if head == "[":
-        return array(p, lambda q: generic(q, depth + 1))
+        _nest(p)
+        found = array(p, generic)
+        p.attribute_depth -= 1
+        return found
     if head == "{":
-        return dictionary(p, depth)
+        return dictionary(p)
     if token in ("true", "false") or is_float(token) or is_integer(token):
         return literal(p)
     if token == "bytes" and p.toks[p.i + 1] == "(":
@@ -143,8 +164,9 @@ def generic(p: Parser, depth: int = 0) -> object:
     p.expected(p.i, "an attribute value")
 
 
-def dictionary(p: Parser, depth: int = 0) -> Dictionary:
+def dictionary(p: Parser) -> Dictionary:
     """Read ``{k = v, ...}``; a trailing comma is tolerated."""
+    _nest(p)
     p.take("{")
     found = Dictionary()
     while not p.accept("}"):
@@ -153,10 +175,11 @@ def dictionary(p: Parser, depth: int = 0) -> Dictionary:
         if key in found:
             p.fail("PARSE/020", f"key '{key}' is given twice", at, key_name=key)
         p.take("=")
-        found[key] = generic(p, depth + 1)
+        found[key] = generic(p)
         if not p.accept(","):
             p.take("}")
             break
+    p.attribute_depth -= 1
     return found
 
 
@@ -191,7 +214,11 @@ def encoding(p: Parser) -> Encoding:
     name = token[1:]
     p.i += 1
     if name in p.aliases and p.toks[p.i] != "<":
+        if nests_deeper(p.aliases[name], MAX_NESTING - p.attribute_depth):
+            p.i = start
+            _too_deep(p)
         return p.aliases[name]
+    _nest(p)
     tight = name in ENCODING_FAMILIES
     primary: list[object] = []
     params: dict[str, object] = {}
@@ -203,6 +230,7 @@ def encoding(p: Parser) -> Encoding:
             if p.toks[p.i] == "":
                 p.fail("PARSE/026", "'<' is never closed", start + 1)
             p.take(",")
+    p.attribute_depth -= 1
     if not tight and name not in CONDITION_FAMILIES and not name.startswith("func.location."):
         from loom.text.older.spellings import REMOVED
 

@@ -44,6 +44,7 @@ class Parser:
     __slots__ = (
         "_trivia_at",
         "aliases",
+        "attribute_depth",
         "blocks",
         "defined",
         "diagnostics",
@@ -84,9 +85,10 @@ class Parser:
         # Descriptor set of the enclosing Low assembly body, if any.
         self.low_set: object = None
         self._trivia_at = 0
-        # How many regions, and how many types, enclose the token.
+        # How many regions, types, and aggregates of an attribute enclose the token.
         self.region_depth = 0
         self.type_depth = 0
+        self.attribute_depth = 0
 
     # -- errors --------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ def recover(p: Parser, start: int, block: Block) -> None:
     """After an error in the statement at ``start``, go on at the next line, past any region it opened."""
     p.forward = None
     p.signature = False
-    p.type_depth = 0
     _poison_results(p, start, block)
     resynchronise(p, start)
 
@@ -41,6 +40,8 @@ def _poison_results(p: Parser, start: int, block: Block) -> None:
 
 def resynchronise(p: Parser, start: int) -> None:
     """Go to where the next statement seems to begin, or to the end of the region."""
+    p.type_depth = 0
+    p.attribute_depth = 0
     line = p.source.line_column
     span = p.source.token_span
     at = max(p.i, start)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from loom.ir.attributes import PREDICATES, Dictionary, Encoding, Predicate, Ref, ResultSpec
+from loom.ir.attributes import MAX_NESTING, PREDICATES, Dictionary, Encoding, Predicate, Ref, ResultSpec, nests_deeper
 from loom.ir.core import Op
 from loom.ir.diagnostics import Diagnostic
 from loom.ir.types import Type
@@ -45,9 +45,10 @@ TESTS: Final[dict[str, Callable[[object], bool]]] = {
     "int_array": _tuple_of(_is_integer),
     "static_indices": _tuple_of(_is_integer),
     "symbol_array": _tuple_of(_is_text),
-    "dict": lambda value: isinstance(value, Dictionary),
-    "encoding": lambda value: isinstance(value, Encoding),
-    "conditions": _tuple_of(lambda value: isinstance(value, Encoding)),
+    "dict": lambda value: isinstance(value, Dictionary) and not nests_deeper(value),
+    "encoding": lambda value: isinstance(value, Encoding) and not nests_deeper(value),
+    "conditions": _tuple_of(lambda value: isinstance(value, Encoding) and not nests_deeper(value)),
+    "any": lambda value: not nests_deeper(value),
     "literal": _is_literal,
     "literal_array": _tuple_of(_is_literal),
     "bytes": lambda value: isinstance(value, bytes),
@@ -117,6 +118,9 @@ def _explain(op: Op, key: str, kind: AttributeKind, value: Any) -> list[Diagnost
             for code, problem, params in [_predicate_problem(predicate, index) or (None, "", {})]
             if code is not None
         ]
+    if nests_deeper(value, MAX_NESTING + (kind.name == "conditions")):
+        message = f"'{key}' of '{op.name}' nests deeper than {MAX_NESTING} levels"
+        return [Diagnostic("PARSE/021", message, op.loc, {"max_depth": MAX_NESTING, "attr_name": key})]
     return [_wrong_kind(op, key, type(value).__name__, kind.name)]
 
 
