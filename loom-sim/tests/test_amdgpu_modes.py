@@ -11,6 +11,7 @@ import pytest
 from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
 
 from loom_sim import amdgpu
+from loom_sim.amdgpu.errors import LaunchError
 
 pytestmark = needs_llvm_mc
 N = 256
@@ -106,3 +107,8 @@ def test_mode_register_can_be_read() -> None:
     a, b, c = _inputs()
     body = "s_round_mode 2\ns_getreg_b32 s12, hwreg(HW_REG_MODE, 0, 8)\nv_mov_b32_e32 v5, s12"
     assert set(_run(body, [a, b, c]).tolist()) == {2 | 0xF0}
+
+
+def test_clamping_of_small_floats_is_refused() -> None:
+    with pytest.raises(LaunchError, match="FP16_OVFL"):
+        _run("v_mov_b32_e32 v5, v2", list(_inputs()), ".amdhsa_fp16_overflow 1")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _BATCH_LANES = 1 << 16
 _SCRATCH_BUDGET = 1 << 28
 _DYNAMIC_STACK = 1 << 14
+_FP16_OVERFLOW = 1 << 26  # of compute_pgm_rsrc1, in LLVM's "User Guide for AMDGPU Backend"
 
 
 @attrs.frozen(slots=True)
@@ -191,6 +192,8 @@ class Program:
             raise LaunchError(f"no kernel '{name}' in the code object; it has: {known}")
         if kernel.metadata is None:
             raise LaunchError(f"kernel {name} has no metadata: its arguments are unknown")
+        if kernel.descriptor.rsrc1 & _FP16_OVERFLOW:
+            raise LaunchError(f"kernel {name} starts with FP16_OVFL set, which clamps small floats: not supported")
         shape = kernarg.LaunchShape(_triple(workgroups, "workgroups"), _triple(workgroup_size, "workgroup_size"))
         self._check_shape(kernel, shape, dynamic_lds)
         descriptor = kernel.descriptor
