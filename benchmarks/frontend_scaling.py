@@ -105,7 +105,8 @@ def measure(shape: str, count: int) -> dict[str, float]:
         api.verify(module)
         return module
 
-    for stage, work in zip(STAGES, (api.parse, verified, api.print), strict=True):
+    works: tuple[Callable[[Any], Any], ...] = (api.parse, verified, api.print)
+    for stage, work in zip(STAGES, works, strict=True):
         started = time.process_time()
         value = work(value)
         found[stage] = (time.process_time() - started) / count * 1e6

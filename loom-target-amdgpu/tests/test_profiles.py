@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,7 +150,7 @@ def test_the_matrix_fact_names_tiles() -> None:
     from loom.facts.fragments import TILES
     from loom_target_amdgpu.targets import profiles
 
-    facts = {p.selector: p.facts["matrix"] for p in profiles()}
+    facts: dict[str, Any] = {p.selector: p.facts["matrix"] for p in profiles()}
     assert "rdna3_bf16_16x16x16" in facts["gfx1100"]
     assert "rdna3_bf16_16x16x16" in facts["gfx1151"]
     assert "rdna3_bf16_16x16x16" not in (*facts["gfx1200"], *facts["gfx942"])

@@ -11,7 +11,7 @@ pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
 from amdgpu_agreement import TARGETS, agree, elementwise, run_both
 from test_select_scalar import INTEGERS, edges, float_edges, pairs
 
-STORED: dict[str, type[np.generic]] = {
+STORED: dict[str, Any] = {
     "f8E4M3": np.uint8, "f8E5M2": np.uint8, "bf16": np.uint16, "f16": np.float16, "f32": np.float32, "f64": np.float64,
     "i1": np.bool_, **INTEGERS,
 }  # fmt: skip
@@ -34,7 +34,7 @@ def numbers(format: str) -> Array:
             # Halfway between two numbers of a narrower format, and a little beside.
             steps = RNG.integers(1 << fraction, 2 << fraction, 60) + 0.5
             halves = (steps * 2.0 ** (RNG.integers(-26, 12, 60).astype(float) - fraction)).astype(dtype)
-            base += [halves, np.nextafter(halves, dtype(0)), np.nextafter(halves, dtype(np.inf))]  # type: ignore[call-arg]
+            base += [halves, np.nextafter(halves, dtype(0)), np.nextafter(halves, dtype(np.inf))]
     values = np.concatenate(base)
     return np.concatenate([values, -values])
 
