@@ -56,10 +56,12 @@ class KernargLayout:
 
     @property
     def buffers(self) -> tuple[Parameter, ...]:
+        """The parameters that are buffers, in order."""
         return tuple(p for p in self.parameters if p.is_buffer)
 
     @property
     def scalars(self) -> tuple[Parameter, ...]:
+        """The parameters that are passed by value, in order."""
         return tuple(p for p in self.parameters if not p.is_buffer)
 
 

@@ -65,6 +65,7 @@ class CompiledKernel:
 
     @property
     def instruction_count(self) -> int:
+        """Instructions of all blocks, as encoded."""
         return sum(len(block.code) for block in self.blocks)
 
 

@@ -36,6 +36,7 @@ class Interpreter:
         self.depth = 0
 
     def step(self, op: Op) -> None:
+        """Count an operation; more than ``STEP_LIMIT`` of them are a fault."""
         self.steps += 1
         if self.steps > STEP_LIMIT:
             raise fault(
@@ -54,6 +55,7 @@ class Interpreter:
         raise unsupported(block.parent.parent, "a region without a terminator")  # type: ignore[union-attr,arg-type]
 
     def op(self, op: Op, env: dict[Value, Any]) -> None:
+        """Run an operation and keep its results in ``env``; an undefined result is a fault."""
         rule = _RULES.get(op.name)
         try:
             results = rule(self, op, env) if rule is not None else (arithmetic(op, [env[v] for v in op.operands]),)
@@ -68,6 +70,7 @@ class Interpreter:
         return [env[v] for v in self.block(region.entry, env).operands]
 
     def call(self, op: Op, env: dict[Value, Any]) -> list[Any]:
+        """Results of the function that an operation calls with the values of ``env``."""
         name = op.attribute("callee")
         callee = self.symbols.get(name) if isinstance(name, str) else None
         if callee is None or "declaration" in callee.spec.traits or "function" not in callee.spec.traits:

@@ -92,10 +92,12 @@ def _bounded(lo: int, hi: int, divisor: int) -> IntegerFacts:
 
 
 def add(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The sum, wrapped to 64 bits."""
     return _bounded(a.lo + b.lo, a.hi + b.hi, common_divisor(a, b))
 
 
 def sub(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The difference, wrapped to 64 bits."""
     return _bounded(a.lo - b.hi, a.hi - b.lo, common_divisor(a, b))
 
 
@@ -105,20 +107,24 @@ def _representable(lo: int, hi: int, divisor: int) -> IntegerFacts:
 
 
 def address_add(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A sum of addresses, which must fit."""
     return _representable(a.lo + b.lo, a.hi + b.hi, common_divisor(a, b))
 
 
 def address_sub(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A difference of addresses, which must fit."""
     return _representable(a.lo - b.hi, a.hi - b.lo, common_divisor(a, b))
 
 
 def address_mul(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A product of addresses, which must fit."""
     ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
     divisor = a.divisor * b.divisor
     return _representable(min(ends), max(ends), divisor if divisor <= MAX64 else math.gcd(a.divisor, b.divisor))
 
 
 def address_madd(a: IntegerFacts, b: IntegerFacts, c: IntegerFacts) -> IntegerFacts:
+    """``a * b + c`` on addresses; both steps must fit."""
     return address_add(address_mul(a, b), c)
 
 
@@ -133,16 +139,19 @@ def common_divisor(a: IntegerFacts, b: IntegerFacts) -> int:
 
 
 def mul(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The product, wrapped to 64 bits."""
     ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
     divisor = a.divisor * b.divisor
     return _bounded(min(ends), max(ends), divisor if divisor <= MAX64 else math.gcd(a.divisor, b.divisor))
 
 
 def madd(a: IntegerFacts, b: IntegerFacts, c: IntegerFacts) -> IntegerFacts:
+    """``a * b + c``, wrapped to 64 bits."""
     return add(mul(a, b), c)
 
 
 def div(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The quotient of a value that is not negative by a positive one; of others nothing is known."""
     if a.lo < 0 or b.lo <= 0:
         return UNKNOWN
     divisor = a.divisor // b.lo if b.exact is not None and a.divisor % b.lo == 0 else 1
@@ -150,6 +159,7 @@ def div(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def rem(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The remainder of a value that is not negative by a positive one; of others nothing is known."""
     if a.lo < 0 or b.lo <= 0:
         return UNKNOWN
     if b.exact is not None and a.divisor % b.lo == 0:
@@ -162,6 +172,7 @@ def rem(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def shl(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A shift to the left by a known amount, wrapped to 64 bits."""
     k = b.exact
     if k is None or not 0 <= k <= 62:
         return UNKNOWN
@@ -170,10 +181,12 @@ def shl(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def shr_logical(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A shift to the right that fills with zeros; of negative values nothing is known."""
     return shr(a, b) if a.lo >= 0 else UNKNOWN
 
 
 def shr(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """A shift to the right that keeps the sign."""
     k = b.exact
     if k is None or not 0 <= k <= 63:
         return IntegerFacts(0, a.hi) if a.lo >= 0 and b.lo >= 0 else UNKNOWN
@@ -181,6 +194,7 @@ def shr(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def bit_and(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """Bits that both have."""
     if a.exact is not None and b.exact is not None:
         return exactly(a.lo & b.lo)
     for mask, other in ((a.exact, b), (b.exact, a)):
@@ -197,6 +211,7 @@ def bit_and(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def bit_or(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """Bits that one of two values, neither of them negative, has."""
     if a.exact is not None and b.exact is not None:
         return exactly(a.lo | b.lo)
     if a.lo < 0 or b.lo < 0:
@@ -205,6 +220,7 @@ def bit_or(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def bit_xor(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """Bits that just one of two values, neither of them negative, has."""
     if a.exact is not None and b.exact is not None:
         return exactly(a.lo ^ b.lo)
     if a.lo < 0 or b.lo < 0:
@@ -213,14 +229,17 @@ def bit_xor(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
 
 
 def minimum(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The smaller value."""
     return _make(min(a.lo, b.lo), min(a.hi, b.hi), math.gcd(a.divisor, b.divisor))
 
 
 def maximum(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
+    """The larger value."""
     return _make(max(a.lo, b.lo), max(a.hi, b.hi), math.gcd(a.divisor, b.divisor))
 
 
 def negate(a: IntegerFacts) -> IntegerFacts:
+    """The value with the other sign, wrapped to 64 bits."""
     return _bounded(-a.hi, -a.lo, a.divisor)
 
 

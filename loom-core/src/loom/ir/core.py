@@ -416,6 +416,7 @@ class Region:
 
     @property
     def entry(self) -> Block:
+        """The first block."""
         return self.blocks[0]
 
     def ops(self) -> Iterator[Op]:

@@ -141,6 +141,7 @@ class ShapedType(Type):
 
     @property
     def rank(self) -> int:
+        """Number of axes."""
         return len(self.dims)
 
     @property
@@ -416,14 +417,17 @@ ERROR: Final = ErrorType()
 
 
 def is_vector(type_: Type) -> bool:
+    """Whether a type is a vector."""
     return isinstance(type_, ShapedType) and type_.kind == "vector"
 
 
 def is_view(type_: Type) -> bool:
+    """Whether a type is a view."""
     return isinstance(type_, ShapedType) and type_.kind == "view"
 
 
 def is_tensor(type_: Type) -> bool:
+    """Whether a type is a tensor."""
     return isinstance(type_, ShapedType) and type_.kind == "tensor"
 
 

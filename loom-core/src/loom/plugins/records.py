@@ -38,6 +38,7 @@ class TargetProfile:
 
     @property
     def name(self) -> str:
+        """``family:selector``, as options spell it."""
         return f"{self.family}:{self.selector}"
 
     def accepts(self, other: TargetProfile) -> bool:

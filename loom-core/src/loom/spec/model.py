@@ -88,6 +88,7 @@ class OpSpec:
 
     @property
     def dialect(self) -> str:
+        """What stands before the first dot of the name."""
         return self.name.partition(".")[0]
 
 

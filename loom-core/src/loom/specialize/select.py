@@ -39,6 +39,7 @@ class Candidate:
 
     @property
     def priority(self) -> int:
+        """What the provider says; 0 if it says nothing."""
         return self.provider.priority or 0
 
 

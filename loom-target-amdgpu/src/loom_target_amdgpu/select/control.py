@@ -59,15 +59,18 @@ def some_lanes(s: Selector) -> Iterator[None]:
 
 
 def start(s: Selector, block: Block) -> None:
+    """Select into another block from here."""
     s.emit.builder.enter(block)
 
 
 def save_exec(s: Selector, mask: Value) -> tuple[Value, Value]:
+    """Go on with the active lanes of a mask: the lanes before, and those left."""
     saved, active = s.emit.packet("s_and_saveexec_b64", mask)
     return saved, active
 
 
 def restore(s: Selector, saved: Value) -> None:
+    """Go on with the lanes that were saved."""
     s.emit.packet("s_mov_b64_exec", saved)
 
 

@@ -112,6 +112,7 @@ class Emit:
 
     @property
     def loc(self) -> Location:
+        """Where in the source the instructions come from that are emitted now."""
         return self.builder.loc
 
     def at(self, loc: Location) -> None:

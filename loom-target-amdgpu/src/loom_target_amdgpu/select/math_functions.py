@@ -32,15 +32,18 @@ _TANH: Final = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.333144
 
 
 def approximate_allowed(op: Any) -> bool:
+    """Whether the flags of an operation allow approximate functions."""
     flags = op.flags or ()
     return "afn" in flags or "fast" in flags
 
 
 def less(s: Selector, a: Word, b: Word) -> Mask:
+    """Lanes in which ``a < b`` as f32."""
     return Mask(s.emit.op("v_cmp_lt_f32", a, b))
 
 
 def fma(s: Selector, a: Word, b: Word, c: Word) -> Word:
+    """``a * b + c`` as f32, rounded once."""
     emit = s.emit
     registers = [w if not isinstance(w, int) else emit.constant(w, scalar=False) for w in (a, b, c)]
     return emit.op("v_fma_f32", *registers)
