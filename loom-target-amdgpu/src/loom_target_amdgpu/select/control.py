@@ -64,7 +64,7 @@ def start(s: Selector, block: Block) -> None:
 
 
 def save_exec(s: Selector, mask: Value) -> tuple[Value, Value]:
-    """Go on with the active lanes of a mask: the lanes before, and those left."""
+    """Go on with the active lanes of a mask: the lanes before, and whether any is left."""
     saved, active = s.emit.packet("s_and_saveexec_b64", mask)
     return saved, active
 
