@@ -149,7 +149,9 @@ def _load(s: Selector, op: Any) -> None:
     found: list[Element] = []
     for run in runs(positions, stored.byte_size):
         for form, lanes in pieces(s, view.root, run, stored.byte_size):
-            loaded = load_words(s, op, view.root, form, 8 * stored.byte_size * len(lanes))
+            loaded = load_words(
+                s, op, view.root, form, 8 * stored.byte_size * len(lanes), demanded=view.type.access_alignment
+            )
             for element in unpack(s, loaded, stored.byte_size, len(lanes)):
                 found.append(_converted(s, op, Number(element), stored, type_))
     s.set(op.result, packed(s, found, bits))
@@ -163,7 +165,7 @@ def _load_packed(s: Selector, op: Op, view: View, positions: Sequence[Linear], b
     singles: list[Word] = []
     for run in runs(positions, size):
         for form, lanes in pieces(s, view.root, run, size):
-            loaded = load_words(s, op, view.root, form, bits * len(lanes))
+            loaded = load_words(s, op, view.root, form, bits * len(lanes), demanded=view.type.access_alignment)
             if bits >= 32 or (not singles and len(lanes) % per_word == 0):
                 words += loaded
                 continue

@@ -260,8 +260,12 @@ def load_words(
     bits: int,
     name: str | None = None,
     coherence: dict[str, Any] | None = None,
+    demanded: int = 1,
 ) -> tuple[Word, ...]:
-    """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root."""
+    """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root.
+
+    ``demanded`` is the alignment in bytes that the view promises of the address.
+    """
     emit = s.emit
     access = access_of(s, root, form, bits // 8)
     suffix = _LOADS[bits][0] if bits in _LOADS else _WIDE[bits // 32]
@@ -273,7 +277,7 @@ def load_words(
     if root.space == "private":
         return emit.words(_private(s, f"load_{suffix}", root, form, (), access, name))
     address = global_address(s, root, form, op, bits // 8)
-    if address.uniform and root.invariant and bits >= 32 and bits != 96 and _aligned(s, root, form):
+    if address.uniform and root.invariant and bits >= 32 and bits != 96 and _aligned(s, root, form, demanded):
         count = bits // 32
         mnemonic = f"s_load_dword{'' if count == 1 else f'x{count}'}_offset_only"
         assert address.saddr is not None
@@ -291,8 +295,10 @@ def load_words(
     return emit.words(loaded)
 
 
-def _aligned(s: Selector, root: Root, form: Linear) -> bool:
-    """Whether a uniform position is known to be a multiple of four (scalar loads ignore the low bits)."""
+def _aligned(s: Selector, root: Root, form: Linear, demanded: int) -> bool:
+    """Whether a uniform address is known to be a multiple of four (scalar loads ignore the low bits)."""
+    if demanded % 4 == 0:
+        return True
     if root.alignment % 4 or form.constant % 4:
         return False
     return all((scale * s.linear.leaf_facts(leaf, None).divisor) % 4 == 0 for leaf, scale in form.terms)
@@ -386,7 +392,8 @@ def _load(s: Selector, op: Any) -> None:
     _check_flags(s, op)
     view, form = position(s, op, op.source)
     type_ = op.result.type
-    words = load_words(s, op, view.root, form, storage_bits(view.type.element), op.result.name)
+    demanded = view.type.access_alignment
+    words = load_words(s, op, view.root, form, storage_bits(view.type.element), op.result.name, demanded=demanded)
     s.set(op.result, from_memory(s, type_, words, op.result))
 
 

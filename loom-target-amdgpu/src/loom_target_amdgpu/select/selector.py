@@ -306,7 +306,7 @@ class Selector:
             argument = kernel_args[parameter.index]
             base = self.emit.slice(loaded, 2 * position, 2)
             key = f"arg{parameter.index}"
-            root = Root("global", base, 0, key)
+            root = Root("global", base, 0, key, alignment=1)  # only what views demand is promised
             if isinstance(argument.type, ShapedType):
                 self._values[argument] = View(root, Linear(0), argument.type)
             else:

@@ -87,8 +87,9 @@ def pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, t
 
 def _width(s: Selector, root: Root, form: Linear, size: int, left: int) -> int:
     """Bytes of the next access."""
-    # Global memory may be read at element alignment.
-    alignment = max(known_alignment(s, root, form), size)
+    # Global memory may be read at element alignment; that buffers begin at words decides only what is worth merging.
+    presumed = attrs.evolve(root, alignment=4) if root.space == "global" and root.alignment < 4 else root
+    alignment = max(known_alignment(s, presumed, form), size)
     if size < 4 and alignment < 4:
         return size
     for width in (16, 12, 8, 4):
@@ -138,7 +139,7 @@ def _load(s: Selector, op: Any) -> None:
         return
     words: list[Word] = []
     for form, lanes in pairs:
-        words += load_words(s, op, view.root, form, 16 * len(lanes))
+        words += load_words(s, op, view.root, form, 16 * len(lanes), demanded=view.type.access_alignment)
     s.set(op.result, paired(s, tuple(words)))
 
 
@@ -154,7 +155,7 @@ def load_lanes(s: Selector, op: Any, view: View, forms: Sequence[Linear], type_:
     found: list[Element | None] = [None] * len(forms)
     for run in runs(forms, size):
         for form, lanes in pieces(s, view.root, run, size):
-            words = load_words(s, op, view.root, form, 8 * size * len(lanes))
+            words = load_words(s, op, view.root, form, 8 * size * len(lanes), demanded=view.type.access_alignment)
             for lane, value in zip(lanes, unpack(s, words, size, len(lanes)), strict=True):
                 found[lane] = from_memory(s, type_, value, Block([type_]).args[0])
     return [element for element in found if element is not None]
@@ -205,7 +206,7 @@ def guarded_load(
     result = Block([type_]).args[0]
 
     def arm() -> list[Any]:
-        words = load_words(s, op, view.root, form, storage_bits(type_))
+        words = load_words(s, op, view.root, form, storage_bits(type_), demanded=view.type.access_alignment)
         return [from_memory(s, type_, words, result)]
 
     found = conditional(s, op, condition, [arm, lambda: [otherwise]], [result])
@@ -274,7 +275,7 @@ def _gather(s: Selector, op: Any) -> None:
     type_ = element_type(op.result)
     found = []
     for form in indexed_positions(s, op, view):
-        words = load_words(s, op, view.root, form, storage_bits(type_))
+        words = load_words(s, op, view.root, form, storage_bits(type_), demanded=view.type.access_alignment)
         found.append(from_memory(s, type_, words, Block([type_]).args[0]))
     s.set(op.result, Vector(tuple(found)))
 
