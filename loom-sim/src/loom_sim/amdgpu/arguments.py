@@ -139,6 +139,12 @@ _ZERO_HIDDEN = frozenset(
 )
 
 
+# Bytes of arguments that are pointers: into global memory, and into workgroup memory.
+_POINTER_BYTES = {"global_buffer": 8, "dynamic_shared_pointer": 4}
+# Far above what run times let a kernel take; a segment is made in memory at every launch.
+MAX_SEGMENT_BYTES = 1 << 20
+
+
 def build(
     metadata: KernelMetadata,
     size: int,
@@ -157,17 +163,27 @@ def build(
     if len(values) != len(wanted):
         shown = ", ".join(_describe(a, i) for i, a in enumerate(wanted)) or "none"
         raise LaunchError(f"kernel {metadata.name} takes {len(wanted)} arguments ({shown}), {len(values)} were given")
-    segment = np.zeros(max(size, metadata.kernarg_segment_size, 16), np.uint8)
+    size = max(size, metadata.kernarg_segment_size, 16)
+    if size > MAX_SEGMENT_BYTES:
+        raise LaunchError(f"kernel {metadata.name}: an argument segment of {size} bytes; {MAX_SEGMENT_BYTES} at most")
+    segment = np.zeros(size, np.uint8)
     place = (static_lds + 15) // 16 * 16
     index = 0
     for argument in metadata.arguments:
         kind = argument.value_kind
         if argument.offset + argument.size > segment.size:
             raise LaunchError(f"kernel {metadata.name}: the metadata has an argument beyond the argument segment")
+        needed = _POINTER_BYTES.get(kind, argument.size)
+        if argument.size != needed:
+            raise LaunchError(
+                f"kernel {metadata.name}: the metadata gives '{kind}' {argument.size} bytes, but it has {needed}"
+            )
         if kind.startswith("hidden_"):
             value = _hidden(kind, shape, dynamic_lds)
             if value is None:
                 raise LaunchError(f"kernel {metadata.name} needs the unknown hidden argument '{kind}'")
+            if value.bit_length() > 8 * argument.size:
+                raise LaunchError(f"kernel {metadata.name}: '{kind}' is {value}, which {argument.size} bytes do not hold")
             raw = value.to_bytes(argument.size, "little")
         else:
             given = values[index]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from loom.tools.common import EXIT_OK
 from loom_sim.command.code_listing import render, sections
+from loom_sim.command.errors import CommandError
 from loom_sim.command.source import open_code_object, require_kernel
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 def kernels(args: argparse.Namespace) -> int:
     """List the kernels."""
     code, processor = open_code_object(args.input)
+    if not processor.can_compile:
+        raise CommandError(f"{args.input}: how {processor.name} counts the registers of its kernels is not known")
     ordered = sorted(code.kernels.values(), key=lambda kernel: kernel.entry_address)
     described = [_describe(kernel, processor) for kernel in ordered]
     if args.json:
