@@ -183,7 +183,9 @@ def build(
             if value is None:
                 raise LaunchError(f"kernel {metadata.name} needs the unknown hidden argument '{kind}'")
             if value.bit_length() > 8 * argument.size:
-                raise LaunchError(f"kernel {metadata.name}: '{kind}' is {value}, which {argument.size} bytes do not hold")
+                raise LaunchError(
+                    f"kernel {metadata.name}: '{kind}' is {value}, which {argument.size} bytes do not hold"
+                )
             raw = value.to_bytes(argument.size, "little")
         else:
             given = values[index]
