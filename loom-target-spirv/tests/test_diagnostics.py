@@ -149,6 +149,22 @@ kernel.def @k(%size: index) {
     assert position[1] == 4
 
 
+@pytest.mark.parametrize("size", [0, -64])
+def test_a_workgroup_has_work_items(size: int) -> None:
+    text = f"""
+kernel.def @k() {{
+  %one = index.constant 1 : index
+  %size = index.constant {size} : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%one, %size, %one) : index
+}} launch(%out: buffer) {{
+  kernel.return
+}}
+"""
+    diagnostic = refused(text)
+    assert diagnostic.code == "TARGET/022"
+    assert f"along y is {size}" in diagnostic.message
+
+
 def test_calls_that_stay_are_refused(kernel_text: Text) -> None:
     """A call that may not be inlined has no form yet; the hint says what helps."""
     helper = "func.def @id(%a: index) -> (index) {\n  func.return %a : index\n}\n"

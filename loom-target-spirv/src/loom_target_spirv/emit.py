@@ -16,7 +16,7 @@ from loom_target_spirv.select.lowering import LoweredModule, lower_kernels
 def emit(request: EmitRequest) -> EmitResult:
     """Write the selected kernels of a specialized module.
 
-    Raises `LoomError`: TARGET/022 for a workgroup size that is not constant, SPIRV and TARGET codes for
+    Raises `LoomError`: TARGET/022 for a workgroup size that is no positive constant, SPIRV and TARGET codes for
     operations without a SPIR-V form.
     """
     target = request.target
@@ -37,15 +37,15 @@ def static_workgroup_size(kernel: Op, target: TargetProfile) -> tuple[int, int, 
     """The workgroup size that the launch configuration fixes, which SPIR-V makes part of the code."""
     sizes = FunctionFacts(kernel, target.facts).static_workgroup_size
     for axis, size in zip("xyz", sizes, strict=True):
-        if size is None:
+        if size is None or size < 1:
             configuration: Any = kernel.regions[0].blocks[-1].last
+            what = "depends on the launch; a SPIR-V kernel has a constant one" if size is None else f"is {size}"
             raise fail(
                 "TARGET/022",
-                f"the workgroup size of '@{kernel.attribute('callee')}' along {axis} depends on the launch; a SPIR-V "
-                "kernel has a constant one",
+                f"the workgroup size of '@{kernel.attribute('callee')}' along {axis} {what}",
                 (configuration or kernel).loc,
                 emitter="spirv",
-                hint="make it a constant or a configuration value",
+                hint="make it a constant or a configuration value" if size is None else "make it positive",
                 function_name=kernel.attribute("callee"),
                 target_name=target.name,
                 constraint_key="workgroup_size",
