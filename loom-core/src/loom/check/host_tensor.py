@@ -14,9 +14,7 @@ from loom.check.elements import is_float
 from loom.check.errors import CheckError
 from loom.evaluate.numeric import floats
 from loom.evaluate.numeric.formats import F32, F64, I1, ScalarFormat, to_bits
-
-MAX_RANK = 15
-"""Largest rank of a tensor in a check."""
+from loom.ir.types import MAX_RANK
 
 MAX_TENSOR_BYTES = 1 << 32
 """Largest tensor a check may hold. Refusing early beats an allocation that the system kills later."""

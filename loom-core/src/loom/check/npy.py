@@ -19,8 +19,9 @@ from typing import BinaryIO
 import numpy as np
 
 from loom.check.errors import CheckError
-from loom.check.host_tensor import MAX_RANK, HostTensor, resolve_shape
+from loom.check.host_tensor import HostTensor, resolve_shape
 from loom.evaluate.numeric.formats import FORMATS, I1, OFFSET, ScalarFormat
+from loom.ir.types import MAX_RANK
 
 MAX_HEADER_BYTES = 10_000
 """Longest header that is read; the longest this writer makes is below 400 bytes."""
