@@ -63,7 +63,7 @@ def test_every_row_is_shown(row: str) -> None:
     pattern = Pattern.of(row)
     words = {
         pattern.first,
-        *(element for element in pattern.elements if isinstance(element, str) and element[0] not in "$%@⟦"),
+        *(e for e in pattern.elements if isinstance(e, str) and (e == "=" or e[0] not in "$=%@⟦")),
     }
     words |= {entry.key for element in pattern.elements if isinstance(element, tuple) for entry in element}
     assert any(all(word in path.read_text() for word in words) for path in FOLDER.glob("*.older.loom"))
@@ -138,3 +138,11 @@ def test_unclosed_brackets_in_older_files_end_in_a_diagnostic() -> None:
     ):
         with pytest.raises(LoomError):
             parse_module(text)
+
+
+@pytest.mark.parametrize("family", ["@mix", "%mix", '"mix"', "1"])
+def test_only_words_become_symbols(family: str) -> None:
+    """The older names of families had no `@`; with anything else in their place the operation is unknown."""
+    with pytest.raises(LoomError) as caught:
+        parse_module(f"func.provider.decl<{family}> @mix_some(%a: f32) -> (f32)\n")
+    assert "unknown operation 'func.provider.decl'" in str(caught.value)

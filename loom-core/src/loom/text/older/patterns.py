@@ -3,6 +3,7 @@
 A pattern is written as tokens with spaces between them:
 
 ``$name``                any one token
+``=name``                one word, bare or dotted; a replacement mentions it as ``$name``
 ``%name``, ``@name``     a value, a symbol
 ``$name...``             a run of tokens in which brackets balance, as short as possible
 ``{ k = $v , l = $w }``  a dictionary with exactly these keys, in any order
@@ -13,11 +14,14 @@ Everything else stands for itself. A replacement is written likewise; ``@$name``
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
 
+# What `@` in front makes a symbol.
+WORD: Final = re.compile(r"[A-Za-z_][\w$.-]*")
 # Longest run that `$name...` takes. Statements are short; without a bound an unclosed bracket would cost the file.
 MAX_RUN: Final = 512
 
@@ -101,7 +105,7 @@ class Pattern:
             else:
                 end = at + 1 if _is(tokens[at].text, element) else None
                 if end is not None:
-                    bound[element] = [tokens[at]]
+                    bound[f"${element[1:]}" if element[0] == "=" else element] = [tokens[at]]
             if end is None:
                 return None
             at = end
@@ -114,6 +118,8 @@ def _is(text: str, element: str) -> bool:
     sigil = element[0]
     if sigil == "$":
         return text not in OPENING and text not in CLOSING
+    if sigil == "=" and len(element) > 1:
+        return WORD.fullmatch(text) is not None
     return text[0] == sigil and len(text) > 1 if sigil in "%@" and len(element) > 1 else text == element
 
 

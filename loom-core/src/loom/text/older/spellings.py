@@ -11,10 +11,10 @@ from typing import Final
 # -- operations ----------------------------------------------------------------------------------------------------
 
 OPERATIONS: Final[tuple[tuple[str, str], ...]] = (
-    ("func.template < $family >", "template.def < @$family >"),
-    ("func.ukernel < $family >", "template.ukernel < @$family >"),
-    ("func.apply < $family >", "template.apply < @$family >"),
-    ("func.provider.decl < $family > $modifiers... @name", "template.decl $modifiers... @$family"),
+    ("func.template < =family >", "template.def < @$family >"),
+    ("func.ukernel < =family >", "template.ukernel < @$family >"),
+    ("func.apply < =family >", "template.apply < @$family >"),
+    ("func.provider.decl < =family > $modifiers... @name", "template.decl $modifiers... @$family"),
     ("module.import $path [ $names... ]", ""),
     (
         "buffer.alloca %size { base_alignment = $alignment , memory_space = $space }",
