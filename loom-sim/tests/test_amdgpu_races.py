@@ -157,6 +157,29 @@ def test_storing_what_is_there_is_no_race() -> None:
     assert _launch(body, workgroups=3)[0] == 9
 
 
+# Wave 0 goes through the first part, then wave 1 through the second, so that they never share an instruction.
+ONE_AFTER_THE_OTHER = "v_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccz .Lsecond\n{first}s_endpgm\n.Lsecond:\n{second}"
+
+
+@pytest.mark.parametrize(("value", "races"), [(9, False), (8, True)])
+def test_a_later_store_of_what_is_there_is_no_race(value: int, races: bool) -> None:
+    store = "global_store_b32 v1, v2, s[4:5]\n" + WAIT
+    parts = ONE_AFTER_THE_OTHER.format(first=store, second=f"v_mov_b32_e32 v2, {value}\n{store}")
+    body = POINTERS + "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 9\n" + parts + END
+    if races:
+        _fault("race", "global_store_b32", body)
+    else:
+        assert _launch(body)[0] == 9
+
+
+def test_an_earlier_read_of_another_wave_is_not_hidden_by_a_read_of_ones_own() -> None:
+    load = "global_load_b32 v3, v1, s[4:5]\n" + WAIT
+    parts = ONE_AFTER_THE_OTHER.format(first=load, second=load + "global_store_b32 v1, v2, s[4:5]\n" + WAIT)
+    body = POINTERS + "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 9\n" + parts + END
+    record = _fault("race", "global_store_b32", body)
+    assert "another wave read" in record.message
+
+
 def test_waves_may_write_bytes_of_one_word() -> None:
     body = POINTERS + "v_add_nc_u32_e32 v1, 2, v0\nglobal_store_b8 v1, v0, s[4:5]\n" + WAIT + END
     data = _launch(body).view(np.uint8)

@@ -68,17 +68,8 @@ def require_invocable(
 def require_inline(call: Any, helper: Any, phase: str) -> None:
     """Calls of helpers disappear, so neither side may keep them. Raises LOWERING/044."""
     if "noinline" in (call.inline_policy, helper.inline_policy):
-        raise fail(
-            "LOWERING/044",
-            f"'@{call.callee}' must be inlined on this target, but is marked noinline",
-            call.loc,
-            related=(_helper(helper),),
-            emitter=phase,
-            op_name=call.name,
-            phase_name=phase,
-            callee_name=call.callee,
-            failure_code="policy_conflict",
-        )
+        message = f"'@{call.callee}' must be inlined on this target, but is marked noinline"
+        raise _refused(call, helper, message, phase, "policy_conflict")
 
 
 def require_proven(call: Any, helper: Any, predicate: Predicate, held: bool | None, phase: str) -> None:
@@ -88,16 +79,21 @@ def require_proven(call: Any, helper: Any, predicate: Predicate, held: bool | No
     names = [f"%{arg.name}" for arg in helper.body.entry.args]
     shown = ", ".join(names[a.index] if isinstance(a, Ref) else str(a) for a in predicate.args)
     words = "is contradicted by" if held is False else "does not follow from"
-    raise fail(
+    message = f"the precondition '{predicate.name}({shown})' of '@{call.callee}' {words} what is known at the call"
+    raise _refused(call, helper, message, phase, f"precondition_{'contradicted' if held is False else 'unproven'}")
+
+
+def _refused(call: Any, helper: Any, message: str, phase: str, failure_code: str) -> LoomError:
+    return fail(
         "LOWERING/044",
-        f"the precondition '{predicate.name}({shown})' of '@{call.callee}' {words} what is known at the call",
+        message,
         call.loc,
         related=(_helper(helper),),
         emitter=phase,
         op_name=call.name,
         phase_name=phase,
         callee_name=call.callee,
-        failure_code="precondition_contradicted" if held is False else "precondition_unproven",
+        failure_code=failure_code,
     )
 
 

@@ -50,11 +50,6 @@ class Binding:
             original[...] = copy
 
 
-def explicit_arguments(metadata: KernelMetadata) -> tuple[KernelArgument, ...]:
-    """The arguments the caller passes, in order."""
-    return tuple(a for a in metadata.arguments if not a.value_kind.startswith("hidden_"))
-
-
 def _describe(argument: KernelArgument, index: int) -> str:
     return f"argument {index}" + (f" ({argument.name})" if argument.name else "")
 
@@ -159,7 +154,7 @@ def build(
     Raises:
         LaunchError: the number, size or type of the arguments does not fit.
     """
-    wanted = explicit_arguments(metadata)
+    wanted = metadata.explicit_arguments
     if len(values) != len(wanted):
         shown = ", ".join(_describe(a, i) for i, a in enumerate(wanted)) or "none"
         raise LaunchError(f"kernel {metadata.name} takes {len(wanted)} arguments ({shown}), {len(values)} were given")

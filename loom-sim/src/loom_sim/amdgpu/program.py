@@ -125,7 +125,7 @@ class Program:
         generation = self.processor.require_generation()
         return KernelInfo(
             name=kernel.name,
-            arguments=() if metadata is None else kernarg.explicit_arguments(metadata),
+            arguments=() if metadata is None else metadata.explicit_arguments,
             wave_size=descriptor.wave_size,
             vgpr_count=descriptor.vgpr_count(generation),
             lds_size=descriptor.group_segment_size,

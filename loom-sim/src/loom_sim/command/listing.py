@@ -13,7 +13,6 @@ from loom_sim.command.errors import CommandError
 from loom_sim.command.source import open_code_object, require_kernel
 
 if TYPE_CHECKING:
-    from loom_target_amdgpu.code_object.metadata import KernelArgument
     from loom_target_amdgpu.code_object.reader import Kernel
     from loom_target_amdgpu.profiles import Processor
 
@@ -50,13 +49,6 @@ def disasm(args: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def explicit_arguments(kernel: Kernel) -> list[KernelArgument]:
-    """The arguments a caller passes; none are known without metadata."""
-    if kernel.metadata is None:
-        return []
-    return [a for a in kernel.metadata.arguments if not a.value_kind.startswith("hidden_")]
-
-
 def _describe(kernel: Kernel, processor: Processor) -> dict[str, Any]:
     descriptor, metadata = kernel.descriptor, kernel.metadata
     generation = processor.require_generation()
@@ -75,7 +67,7 @@ def _describe(kernel: Kernel, processor: Processor) -> dict[str, Any]:
         if metadata is None
         else [
             {"name": a.name, "kind": a.value_kind, "bytes": a.size, "type": a.type_name}
-            for a in explicit_arguments(kernel)
+            for a in metadata.explicit_arguments
         ],
     }
 

@@ -81,6 +81,11 @@ class KernelMetadata:
     uses_dynamic_stack: bool = False
     arguments: tuple[KernelArgument, ...] = ()
 
+    @property
+    def explicit_arguments(self) -> tuple[KernelArgument, ...]:
+        """The arguments that a caller passes, in order."""
+        return tuple(a for a in self.arguments if not a.value_kind.startswith("hidden_"))
+
 
 @record
 class CodeObjectMetadata:
