@@ -228,6 +228,11 @@ class Processor:
         return f"amdgcn-amd-amdhsa--{self.name}"
 
     @property
+    def has_ocp_float8(self) -> bool:
+        """Whether 8-bit float instructions mean the OCP formats; those of gfx942 have other biases and no -0."""
+        return self.matrix in ("mfma_gfx950", "wmma_gfx12")
+
+    @property
     def tiles(self) -> tuple[str, ...]:
         """Names of the matrix tiles of :mod:`loom.facts.fragments` that its instructions multiply."""
         from loom.facts.fragments import TILES

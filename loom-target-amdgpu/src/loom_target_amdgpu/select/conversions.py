@@ -3,7 +3,7 @@
 Where the hardware has no direct instruction, the value passes through a wider format that is rounded to odd: cut
 off, with the lowest bit set if anything was lost. Rounding that once more to a format at least two bits narrower
 gives what one rounding would have given (S. Boldo and G. Melquiond, "Emulation of FMA and Correctly Rounded Sums",
-IEEE Transactions on Computers 57, 2008). 8-bit formats are those of the OCP 8-bit Floating Point Specification.
+IEEE Transactions on Computers 57, 2008).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from loom.ir.core import Value
 from loom_target_amdgpu.select.scalar import as_pair, extended, width
 from loom_target_amdgpu.select.scalar_float import as_f32, kind, narrow_bf16, operand, refuse, result
 from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.small_floats import SMALL_FLOATS, to_small_float
 from loom_target_amdgpu.select.values import Mask, Number, Word
 
 _SIGN: Final = 0x80000000
-_INFINITY: Final = 0x7F800000
 
 
 def _or_one_if(s: Selector, word: Word, rest: Word) -> Word:
@@ -133,7 +133,7 @@ def _from_f32(s: Selector, word: Word, target: str) -> Word:
         return word
     if target == "f16":
         return s.emit.op("v_cvt_f16_f32", word)
-    return narrow_bf16(s, word) if target == "bf16" else to_f8(s, word, target)
+    return narrow_bf16(s, word) if target == "bf16" else to_small_float(s, word, SMALL_FLOATS[target])
 
 
 def _widen(s: Selector, op: Any) -> None:
@@ -174,52 +174,6 @@ def f64_to_odd_f32(s: Selector, wide: Word) -> Word:
     different = Mask(emit.op("v_cmp_lg_f64", back_size, size))
     cut = arith.select(too_large, arith.binary("add", near, -1), near)
     return arith.select(different, arith.binary("or", cut, 1), near)
-
-
-# -- 8-bit formats ---------------------------------------------------------------------------------------------------
-
-_FRACTION: Final = {"f8E4M3": 3, "f8E5M2": 2}
-_BIAS: Final = {"f8E4M3": 7, "f8E5M2": 15}
-_LARGEST: Final = {"f8E4M3": 0x7E, "f8E5M2": 0x7C}
-"""The code that too large magnitudes become: the largest number of E4M3, the infinity of E5M2."""
-_FIRST_NAN: Final = {"f8E4M3": 0x7F, "f8E5M2": 0x7D}
-_NAN: Final = {"f8E4M3": 0x7F, "f8E5M2": 0x7E}
-
-
-def from_f8(s: Selector, word: Word, source: str) -> Word:
-    """An 8-bit float as f32: exponent and fraction move to f32's place, a multiplication corrects the bias."""
-    arith, emit = s.arith, s.emit
-    code = arith.binary("and", word, 0x7F)
-    shift = 23 - _FRACTION[source]
-    factor = (127 + 127 - _BIAS[source]) << 23
-    size: Word = emit.op("v_mul_f32", factor, emit.register(arith.binary("shl", code, shift), False))
-    special = Mask(emit.op("v_cmp_le_u32", _LARGEST[source] + (source == "f8E4M3"), emit.register(code, False)))
-    # Above the largest number: NaN, and in E5M2 first of all infinity, with the fraction as it is.
-    fraction = arith.binary("shl", arith.binary("and", code, (1 << _FRACTION[source]) - 1), shift)
-    patterns = 0x7FC00000 if source == "f8E4M3" else arith.binary("or", fraction, _INFINITY)
-    size = arith.select(special, patterns, size)
-    return arith.binary("or", size, arith.binary("and", arith.binary("shl", word, 24), _SIGN))
-
-
-def to_f8(s: Selector, word: Word, target: str) -> Word:
-    """An f32 as an 8-bit float, nearest even. Too large is the largest number of E4M3 and infinity of E5M2."""
-    arith, emit = s.arith, s.emit
-    dropped = 23 - _FRACTION[target]
-    least = 1 - _BIAS[target]
-    size = arith.binary("and", word, _SIGN - 1)
-    # Normal numbers round in place: half of the last unit less one, plus the last bit.
-    last = arith.binary("and", arith.binary("shru", size, dropped), 1)
-    rounded = arith.binary("add", arith.binary("add", size, (1 << (dropped - 1)) - 1), last)
-    code = arith.binary("shru", rounded, dropped)
-    code = arith.sub(code, (127 - _BIAS[target]) << _FRACTION[target])
-    code = arith.binary("minu", code, _LARGEST[target])
-    # Adding 2^23 units of the smallest subnormal leaves the multiple of that unit in the lowest bits.
-    magic = (127 + 23 + least - _FRACTION[target]) << 23
-    small = arith.sub(emit.op("v_add_f32", magic, emit.register(size, False)), magic)
-    code = arith.select(Mask(emit.op("v_cmp_gt_u32", (127 + least) << 23, size)), small, code)
-    nan = Mask(emit.op("v_cmp_lt_u32", _INFINITY, size))
-    code = arith.select(nan, _NAN[target], code)
-    return arith.binary("or", code, arith.binary("and", arith.binary("shru", word, 24), 0x80))
 
 
 RULES: Final[dict[str, Rule]] = {

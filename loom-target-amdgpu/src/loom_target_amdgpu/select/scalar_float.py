@@ -14,6 +14,7 @@ from loom.ir.types import RegType, ScalarType
 from loom_target_amdgpu.descriptors.comparisons import FLOAT as FLOAT_COMPARISONS
 from loom_target_amdgpu.select.scalar import width
 from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.small_floats import SMALL_FLOATS, from_small_float
 from loom_target_amdgpu.select.values import Condition, Mask, Number, Word, is_scalar
 
 _SIGN32: Final = 0x80000000
@@ -135,9 +136,7 @@ def as_f32(s: Selector, op: Op, value: Value) -> Word:
     if type_ == "bf16":
         return widen_bf16(s, word)
     if type_ in ("f8E4M3", "f8E5M2"):
-        from loom_target_amdgpu.select.conversions import from_f8
-
-        return from_f8(s, word, type_)
+        return from_small_float(s, word, SMALL_FLOATS[type_])
     raise refuse(s, op, value)
 
 

@@ -70,6 +70,7 @@ _MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         "vector_bits",
         "vector_enabled",
         "encoded",
+        "encode",
         "fragments",
         "matrix",
     ),

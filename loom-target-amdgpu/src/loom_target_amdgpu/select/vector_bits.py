@@ -9,10 +9,10 @@ from typing import Any, Final
 from loom.ir.attributes import Encoding
 from loom.ir.types import F32, F64, I1, ScalarType, Type
 from loom_target_amdgpu.select.compare import compare_words
-from loom_target_amdgpu.select.conversions import from_f8
 from loom_target_amdgpu.select.powers import bits64
 from loom_target_amdgpu.select.scalar_float import compare_floats
 from loom_target_amdgpu.select.selector import Rule, Selector
+from loom_target_amdgpu.select.small_floats import SMALL_FLOATS, from_small_float
 from loom_target_amdgpu.select.values import Condition, Mask, Number, Vector, Word
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, element_type, elements, placeholder, shape
 
@@ -209,7 +209,7 @@ def _dot4_f8(s: Selector, op: Any) -> None:
         assert isinstance(b, Number)
         for k in range(4):
             parts = [(s.arith.binary("shru", n.lo, 8 * k), f) for n, f in ((a, left), (b, right))]
-            x, y = (Number((from_f8(s, word, format),)) for word, format in parts)
+            x, y = (Number((from_small_float(s, word, SMALL_FLOATS[format]),)) for word, format in parts)
             total = apply_scalar(s, "fmaf", [(x, F32), (y, F32), (total, F32)], F32)
         found.append(total)
     s.set(op.result, Vector(tuple(found)))
