@@ -82,6 +82,40 @@ def layout_of(arguments: Sequence[Value], loc: Location) -> KernargLayout:
     return KernargLayout(tuple(parameters), -(-offset // 8) * 8)
 
 
+_LOAD_SIZES: Final = (4, 8, 16, 32, 64)
+
+
+def argument_loads(parameters: Sequence[Parameter], segment: int) -> list[tuple[int, int]]:
+    """Start and size in bytes of the fewest scalar loads that read these parameters, given by ascending offset.
+
+    They stay inside the ``segment``, and at least half of what one reads is used: registers are not for free. Pairs
+    of registers start at even ones, so loads of more than a word start at multiples of eight. Of as many loads, those
+    are taken that keep numbers and buffers apart.
+    """
+    count = len(parameters)
+    # From the last parameter to the first: loads, mixed loads and bytes of the best plan, its first load and the rest.
+    plans: list[tuple[int, int, int, tuple[int, int], int]] = [(0, 0, 0, (0, 0), count)] * (count + 1)
+    for position in range(count - 1, -1, -1):
+        first = parameters[position]
+        found = []
+        for size in _LOAD_SIZES:
+            for start in (first.offset & -min(size, 8), first.offset & -size):
+                inside = [p for p in parameters[position:] if p.offset + p.size <= start + size]
+                used = sum(p.size for p in inside)
+                if not inside or 2 * used < size or start + size > segment:
+                    continue
+                loads, mixed, total, _, _ = plans[position + len(inside)]
+                mixed += len({p.is_buffer for p in inside}) - 1
+                found.append((loads + 1, mixed, total + size, (start, size), position + len(inside)))
+        plans[position] = min(found)
+    result = []
+    position = 0
+    while position < count:
+        *_, load, position = plans[position]
+        result.append(load)
+    return result
+
+
 def _size(type_: Type, loc: Location) -> int:
     if type_ is BUFFER or (isinstance(type_, ShapedType) and type_.kind == "view"):
         return POINTER_SIZE

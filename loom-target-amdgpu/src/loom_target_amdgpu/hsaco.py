@@ -23,6 +23,7 @@ from loom_target_amdgpu.branches import simplify_branches
 from loom_target_amdgpu.code_object.elf import DataImage, KernelImage, write_hsaco
 from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
 from loom_target_amdgpu.code_object.metadata import KernelArgument, KernelMetadata
+from loom_target_amdgpu.exec_masks import simplify_masks
 from loom_target_amdgpu.expand import CodeBlock, Expander
 from loom_target_amdgpu.hazards import insert_hazard_waits
 from loom_target_amdgpu.layout import assemble
@@ -120,6 +121,7 @@ def compile_kernel(
     ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
     expander = Expander(allocation, assembler, ready.private_bytes, ids)
     blocks = simplify_branches(expander.run(), assembler)
+    simplify_masks(blocks, assembler)
     waits = WaitInserter(blocks, assembler)
     waits.run()
     insert_hazard_waits(blocks, assembler, processor)

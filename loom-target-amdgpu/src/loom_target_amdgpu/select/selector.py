@@ -14,7 +14,7 @@ from loom.facts.integers import UNKNOWN, IntegerFacts
 from loom.ir.attributes import Dictionary, SymbolRef
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, fail
-from loom.ir.types import ADDRESSES, BUFFER, I1, RegType, ScalarType, ShapedType
+from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu import abi
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
@@ -267,52 +267,36 @@ class Selector:
         return self._live_ins[key]
 
     def _load_arguments(self, arguments: list[Value]) -> None:
+        """Read the arguments that are used, as many as possible with one load."""
         used = set(arguments)
         kernel_args = self.kernel.regions[-1].entry.args
-        by_index = {p.index: p for p in self.layout.parameters if kernel_args[p.index] in used}
-        for parameter in by_index.values():
-            if not parameter.is_buffer:
-                self._load_scalar(kernel_args[parameter.index], parameter)
-        buffers = [p for p in by_index.values() if p.is_buffer]
-        while buffers:
-            adjacent = 1
-            while adjacent < len(buffers) and buffers[adjacent].offset == buffers[0].offset + 8 * adjacent:
-                adjacent += 1
-            count = next(n for n in (8, 4, 2, 1) if n <= adjacent)
-            self._load_buffers(kernel_args, buffers[:count])
-            buffers = buffers[count:]
+        left = [p for p in self.layout.parameters if kernel_args[p.index] in used]
+        for start, size in abi.argument_loads(left, self.layout.size):
+            access = MemoryAccess("kernarg", None, start, start + size, invariant=True)
+            units = size // 4
+            mnemonic = f"s_load_dword{'' if units == 1 else f'x{units}'}_offset_only"
+            inside = [p for p in left if p.offset + p.size <= start + size]
+            name = kernel_args[inside[0].index].name if inside[0].size == size else None
+            loaded = self.emit.packet(mnemonic, self.live_in(abi.KERNARG), offset=start, access=access, name=name)[0]
+            for parameter in inside:
+                register = self.emit.slice(loaded, (parameter.offset - start) // 4, parameter.size // 4)
+                self._set_argument(kernel_args[parameter.index], parameter, register)
+            left = left[len(inside) :]
 
-    def _load_scalar(self, argument: Value, parameter: abi.Parameter) -> None:
+    def _set_argument(self, argument: Value, parameter: abi.Parameter, register: Value) -> None:
         type_ = argument.type
+        if parameter.is_buffer:
+            # Only what views demand is promised of the alignment.
+            root = Root("global", register, 0, f"arg{parameter.index}", alignment=1)
+            self._values[argument] = View(root, Linear(0), type_) if isinstance(type_, ShapedType) else root
+            return
         assert isinstance(type_, ScalarType)
-        access = MemoryAccess("kernarg", None, parameter.offset, parameter.offset + parameter.size, invariant=True)
-        mnemonic = "s_load_dwordx2_offset_only" if parameter.size == 8 else "s_load_dword_offset_only"
-        value = self.emit.packet(
-            mnemonic, self.live_in(abi.KERNARG), offset=parameter.offset, access=access, name=argument.name
-        )[0]
         if type_ is I1:
-            bit = self.arith.binary("and", value, 1)
+            bit = self.arith.binary("and", register, 1)
             self._values[argument] = ScalarTest("s_cmp_lg_i32", bit, 0)
             return
-        words = self.emit.words(value)
+        words = self.emit.words(register)
         self._values[argument] = self.address(argument, words) if type_ in ADDRESSES else Number(words)
-
-    def _load_buffers(self, kernel_args: list[Value], run: list[abi.Parameter]) -> None:
-        offset = run[0].offset
-        access = MemoryAccess("kernarg", None, offset, offset + 8 * len(run), invariant=True)
-        mnemonic = f"s_load_dwordx{2 * len(run)}_offset_only"
-        name = kernel_args[run[0].index].name if len(run) == 1 else None
-        loaded = self.emit.packet(mnemonic, self.live_in(abi.KERNARG), offset=offset, access=access, name=name)[0]
-        for position, parameter in enumerate(run):
-            argument = kernel_args[parameter.index]
-            base = self.emit.slice(loaded, 2 * position, 2)
-            key = f"arg{parameter.index}"
-            root = Root("global", base, 0, key, alignment=1)  # only what views demand is promised
-            if isinstance(argument.type, ShapedType):
-                self._values[argument] = View(root, Linear(0), argument.type)
-            else:
-                assert argument.type is BUFFER
-                self._values[argument] = root
 
     # -- values --------------------------------------------------------------------------------------------------
 
