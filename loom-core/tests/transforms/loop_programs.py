@@ -60,7 +60,7 @@ class LoopProgram:
         """The program's text without any policy."""
         return self.direct.replace("{policy}", "").replace("{inner}", "")
 
-    def run(self, module: Module) -> list[bytes]:
+    def run(self, module: Module, limits: Limits | None = None) -> list[bytes]:
         """Everything that the kernel writes, for each trip count."""
         (kernel,) = (op for op in module.ops if op.name == "kernel.def")
         rng = np.random.default_rng(5)
@@ -72,7 +72,7 @@ class LoopProgram:
             out = np.zeros((4, LANES, 4), dtype=np.int32)
             scratch = np.arange(ELEMENTS * LANES, dtype=np.int32)
             arguments = [self.lower, upper, ints.copy(), floats.copy(), scratch, out]
-            launch_kernel(Program(module, {"subgroup_size": LANES}, Limits()), kernel, [], arguments)
+            launch_kernel(Program(module, {"subgroup_size": LANES}, limits or Limits()), kernel, [], arguments)
             results.append(out.tobytes() + scratch.tobytes())
         return results
 

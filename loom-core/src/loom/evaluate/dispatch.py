@@ -57,7 +57,10 @@ def launch_kernel(program: Program, kernel: Op, workload: Sequence[Any], argumen
     subgroup = size if isinstance(size, int) else None
     # Shadows of buffers live as long as the dispatch, because workgroups of different batches can race.
     synchronization = Synchronization()
-    binder = Binder(kernel, "global", lambda size: RaceDetector(size, items, subgroup, synchronization))
+    watched = program.limits.races
+    binder = Binder(
+        kernel, "global", lambda size: RaceDetector(size, items, subgroup, synchronization) if watched else None
+    )
     values = binder.bind(kernel.regions[-1].entry.args, arguments)
     with deep_recursion():
         for lanes in batches(geometry, program.limits.batch_lanes, subgroup):

@@ -12,7 +12,8 @@ class Limits:
     ``steps`` counts loop iterations, block transfers and calls. ``scratch_bytes`` bounds the scratch storage that is
     alive at one time and the size of one vector value over all lanes. ``batch_lanes`` is how many work-items are
     evaluated together (rounded to whole workgroups), ``group_items`` the largest workgroup. ``call_depth`` bounds
-    nested calls, ``strands`` the bodies that one run of a pipeline starts.
+    nested calls, ``strands`` the bodies that one run of a pipeline starts. Without ``races`` nothing looks for data
+    races, which is for programs that are known to have none.
     """
 
     steps: int = 4_000_000
@@ -21,3 +22,4 @@ class Limits:
     group_items: int = 1 << 20
     call_depth: int = 2_000
     strands: int = 1_024
+    races: bool = True

@@ -159,7 +159,7 @@ class Machine:
         instances = lanes.group_count if shared else lanes.count
         total = instances * stride
         self.program.reserve(op, total)
-        watched = shared or self.strands is not None
+        watched = self.program.limits.races and (shared or self.strands is not None)
         storage = Storage(
             space, np.zeros(total, dtype=np.uint8), fresh=True, races=self.race_detector(total) if watched else None
         )
