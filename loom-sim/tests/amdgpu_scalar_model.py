@@ -16,13 +16,25 @@ Outcome = tuple[int, int | None]
 
 @attrs.frozen
 class ScalarModel:
-    """Names (of gfx942, and of gfx11 and gfx12; empty: it does not exist), source widths, result width, meaning."""
+    """One scalar instruction.
+
+    Attributes:
+        old, new: names on gfx942, and on gfx11 and gfx12; empty: it does not exist there.
+        latest: name on gfx12, where that is another one.
+        sources, result: widths in bits.
+        function: see above.
+        updates: the result register holds the first source before; the instruction does not name it as a source.
+        immediate: last operand, a constant.
+    """
 
     old: str
     new: str
     sources: tuple[int, ...]
     result: int
     function: Callable[..., Outcome]
+    latest: str | None = None
+    updates: bool = False
+    immediate: int | None = None
 
 
 def _nonzero(bits: int, f: Callable[..., int]) -> Callable[..., Outcome]:
@@ -193,5 +205,70 @@ for _shift_by in range(1, 5):
     _name = f"s_lshl{_shift_by}_add_u32"
     _add(_name, _name, (32, 32), 32,
          lambda a, b, scc, n=_shift_by: ((a << n) + b, int((a << n) + b > M32)))  # fmt: skip
+
+# gfx12 renamed the instructions that say something of a carry, and has 64-bit ones.
+_RENAMED = {f"s_{_n}_{_t}{_k}": f"s_{_n}_co_{_t}{_k}" for _n in ("add", "sub") for _t, _k in (("u", 32), ("i", 32))}
+_RENAMED |= {"s_addc_u32": "s_add_co_ci_u32", "s_subb_u32": "s_sub_co_ci_u32"}
+MODELS = [attrs.evolve(m, latest=_RENAMED.get(m.new)) for m in MODELS]
+
+
+def _latest(name: str, function: Callable[[int, int], int]) -> None:
+    MODELS.append(ScalarModel("", "", (64, 64), 64, _plain(function), latest=name))
+
+
+_latest("s_add_nc_u64", lambda a, b: a + b)
+_latest("s_sub_nc_u64", lambda a, b: a - b)
+_latest("s_mul_u64", lambda a, b: a * b)
+
+# Instructions that change their destination
+for _bits in (32, 64):
+    _name, _wide = f"s_cmov_b{_bits}", (_bits, _bits)
+    MODELS.append(ScalarModel(_name, _name, _wide, _bits, lambda d, a, scc: (a if scc else d, None), updates=True))
+    for _value in (0, 1):
+        _name = f"s_bitset{_value}_b{_bits}"
+        MODELS.append(
+            ScalarModel(
+                _name,
+                _name,
+                (_bits, 32),
+                _bits,
+                updates=True,
+                function=lambda d, a, scc, v=_value, n=_bits: (d & ~(1 << (a & n - 1)) | v << (a & n - 1), None),
+            )
+        )
+
+# Instructions with a 16-bit constant; gfx12 has few of them.
+for _constant in (0, 5, 0x7FFF, 0x8000, 0xFFFF):
+    _k = signed(_constant, 16)
+    for _name, _latest_name, _sum in (
+        ("s_addk_i32", "s_addk_co_i32", lambda d, scc, k=_k: (d + k, _overflow(signed(d) + k))),
+        ("s_mulk_i32", None, lambda d, scc, k=_k: (d * k, None)),
+        ("s_cmovk_i32", None, lambda d, scc, k=_k: (k if scc else d, None)),
+    ):
+        MODELS.append(ScalarModel(_name, _name, (32,), 32, _sum, _latest_name, updates=True, immediate=_constant))
+    for _name, _order in _ORDERS.items():
+        MODELS.append(
+            ScalarModel(
+                f"s_cmpk_{_name}_i32",
+                f"s_cmpk_{_name}_i32",
+                (32,),
+                0,
+                latest="",
+                immediate=_constant,
+                function=lambda a, scc, f=_order, k=_k: (0xDEADBEEF, int(f(signed(a), k))),
+            )
+        )
+        MODELS.append(
+            ScalarModel(
+                f"s_cmpk_{_name}_u32",
+                f"s_cmpk_{_name}_u32",
+                (32,),
+                0,
+                latest="",
+                immediate=_constant,
+                function=lambda a, scc, f=_order, k=_constant: (0xDEADBEEF, int(f(a, k))),
+            )
+        )
+    MODELS.append(ScalarModel("s_movk_i32", "s_movk_i32", (), 32, lambda scc, k=_k: (k, None), immediate=_constant))
 
 LIMITS = {32: M32, 64: M64}

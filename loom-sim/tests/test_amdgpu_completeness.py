@@ -28,7 +28,7 @@ import test_amdgpu_moves
 import test_amdgpu_scalar
 import test_amdgpu_scalar_memory
 
-ALLOWANCE = {"gfx942": 279, "gfx1100": 314, "gfx1200": 360}
+ALLOWANCE = {"gfx942": 259, "gfx1100": 294, "gfx1200": 343}
 """Executed mnemonics without a test against a model. Write tests and lower the number; never raise it."""
 
 _FAMILY = {"gfx942": "gfx942", "gfx1100": "gfx11", "gfx1200": "gfx12"}

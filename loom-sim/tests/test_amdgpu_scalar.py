@@ -28,7 +28,9 @@ def _operands() -> np.ndarray[Any, Any]:
 
 
 def _name(model: ScalarModel, target: str) -> str:
-    return model.old if target == "gfx942" else model.new
+    if target == "gfx942":
+        return model.old
+    return model.latest if target == "gfx1200" and model.latest is not None else model.new
 
 
 def _register(first: int, bits: int) -> str:
@@ -38,9 +40,14 @@ def _register(first: int, bits: int) -> str:
 def instruction(model: ScalarModel, target: str) -> str:
     """The text of the instruction on the registers the kernel below fills."""
     operands = [_register(12 + 2 * k, bits) for k, bits in enumerate(model.sources)]
+    before = ""
+    if model.updates:
+        before = f"s_mov_b{model.sources[0]} {_register(20, model.sources[0])}, {operands.pop(0)}\n"
     if model.result:
         operands.insert(0, _register(20, model.result))
-    return f"{_name(model, target)} {', '.join(operands)}"
+    if model.immediate is not None:
+        operands.append(hex(model.immediate))
+    return f"{before}{_name(model, target)} {', '.join(operands)}"
 
 
 def _body(text: str, target: str) -> str:
@@ -75,6 +82,11 @@ def _body(text: str, target: str) -> str:
     """.format(**words).replace("TEXT", text)
 
 
+def _identity(model: ScalarModel) -> str:
+    name = model.new or model.old or str(model.latest)
+    return name if model.immediate is None else f"{name}_{model.immediate:x}"
+
+
 TARGETS = ("gfx942", "gfx1100", "gfx1200")
 SUITES = {target: [m for m in MODELS if _name(m, target)] for target in TARGETS}
 
@@ -89,7 +101,7 @@ def _program(target: str) -> amdgpu.Program:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("number", range(len(MODELS)), ids=[m.new or m.old for m in MODELS])
+@pytest.mark.parametrize("number", range(len(MODELS)), ids=[_identity(m) for m in MODELS])
 def test_scalar_instruction(target: str, number: int) -> None:
     model = MODELS[number]
     if not _name(model, target):
