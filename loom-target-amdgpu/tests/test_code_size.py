@@ -114,3 +114,198 @@ def test_masks_agree(target: str, limit: int) -> None:
 def test_guards_agree(target: str, size: int) -> None:
     values = np.arange(size, dtype=np.float32)
     agree(DOUBLE, target, [size], [size, values, np.zeros(size, np.float32)])
+
+
+# -- addresses and loops ---------------------------------------------------------------------------------------------
+
+# One work-item per row of a matrix; sizes are small enough for positions of 32 bits.
+ROWS = """kernel.def export("k") @k(%n: index) {
+  %unit = index.constant 1 : index
+  %width = index.constant 32 : index
+  %pad = index.constant 31 : index
+  %padded = index.add %n, %pad : index
+  %groups = index.div %padded, %width : index
+  kernel.launch.config workgroups(%groups, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%row_count: index, %column_count: index, %p: buffer, %out: buffer) {
+  %rows, %columns = index.assume %row_count, %column_count [range(%row_count, 1, LIMIT), range(%column_count, 0, 1024)] : index, index
+  %origin = index.constant 0 : offset
+  %in = buffer.view %p[%origin] : buffer -> view<[%rows]x[%columns]xi32>
+  %vo = buffer.view %out[%origin] : buffer -> view<[%rows]xi32>
+  %row = kernel.workitem.dispatch.id<x> : index
+  %inside = index.cmp ult, %row, %rows : index
+  scf.if %inside {
+    %first = index.constant 0 : index
+    %step = index.constant 1 : index
+    %zero = scalar.constant 7 : i32
+    %sum = scf.for %column = [%first to %columns step %step](%s = %zero : i32) -> (i32) {
+      %value = view.load %in[%row, %column] : view<[%rows]x[%columns]xi32> -> i32
+      %next = scalar.addi %s, %value : i32
+      scf.yield %next : i32
+    }
+    view.store %sum, %vo[%row] : i32, view<[%rows]xi32>
+  }
+  kernel.return
+}
+"""
+# Elements outside of a bound count as -1; the bound is reached in a loop.
+PADDED = """kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  %width = index.constant 64 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%n_raw: index, %p: buffer, %out: buffer) {
+  %n = index.assume %n_raw [range(%n_raw, 0, 4096)] : index
+  %origin = index.constant 0 : offset
+  %in = buffer.view %p[%origin] : buffer -> view<[%n]xf32>
+  %vo = buffer.view %out[%origin] : buffer -> view<64xf32>
+  %i = kernel.workitem.id<x> : index
+  %first = index.constant 0 : index
+  %width = index.constant 64 : index
+  %none = scalar.constant 0.0 : f32
+  %pad = scalar.constant PAD : f32
+  %sum = scf.for %at = [%first to %n step %width](%acc = %none : f32) -> (f32) {
+    %place = index.add %at, %i : index
+    %inside = index.cmp ult, %place, %n : index
+    %value = scf.if %inside -> (f32) {
+      %x = view.load %in[%place] : view<[%n]xf32> -> f32
+      scf.yield %x : f32
+    } else {
+      scf.yield %pad : f32
+    }
+    %next = scalar.addf %acc, %value : f32
+    scf.yield %next : f32
+  }
+  view.store %sum, %vo[%i] : f32, view<64xf32>
+  kernel.return
+}
+"""
+
+
+def test_bounded_views_are_addressed_by_32_bits_per_lane() -> None:
+    names = mnemonics(ROWS.replace("LIMIT", "65536"))
+    assert count(names, "s_addc") == 0
+    assert count(names, "v_mul_u32_u24") == 1
+    assert count(names, "v_lshl_add_u32") == 2  # the row, and the column of each iteration
+    assert len(names) <= 19
+
+
+def test_positions_beyond_32_bits_move_the_base() -> None:
+    names = mnemonics(ROWS.replace("LIMIT", "16777216"))
+    assert count(names, "s_addc") >= 1
+
+
+def test_a_loop_that_may_not_run_hands_on_what_it_starts_with() -> None:
+    names = mnemonics(ROWS.replace("LIMIT", "65536"))
+    assert count(names, "s_branch") == 0
+    assert count(names, "v_mov_b32") == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("limit", ["65536", "16777216"])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 0), (31, 3), (70, 17)])
+def test_rows_agree(target: str, limit: str, rows: int, columns: int) -> None:
+    values = np.arange(max(rows * columns, 1), dtype=np.int32)
+    agree(ROWS.replace("LIMIT", limit), target, [rows], [rows, columns, values, np.zeros(rows, np.int32)])
+
+
+@pytest.mark.parametrize("target", ["amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942"])
+def test_a_guarded_load_and_a_constant_are_straight_code(target: str) -> None:
+    names = mnemonics(PADDED.replace("PAD", "-1.0"), target)
+    assert count(names, "s_and_saveexec") == 1
+    assert count(names, "v_cndmask") == 1
+    assert count(names, "s_xor") == 0
+    assert count(names, "s_cbranch") <= 2  # those of the loop
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("pad", ["-1.0", "0.75"])
+@pytest.mark.parametrize("size", [0, 1, 64, 65, 200])
+def test_guarded_loads_agree(target: str, pad: str, size: int) -> None:
+    values = np.arange(max(size, 1), dtype=np.float32)
+    agree(PADDED.replace("PAD", pad), target, [], [size, values, np.zeros(64, np.float32)])
+
+
+def test_no_scalar_load_runs_without_lanes() -> None:
+    """A uniform address behind a guard that a lane decides: the wave must not read it when the guard fails."""
+    text = PADDED.replace("PAD", "-1.0").replace("%in[%place]", "%in[%at]")
+    names = mnemonics(text)
+    assert count(names, "global_load") == 1
+    assert count(names, "s_load_b32") == 0
+
+
+# -- workgroup storage -----------------------------------------------------------------------------------------------
+
+# Lane i adds up eight words from word i + FIRST of a workgroup's storage, STEP words apart.
+WINDOW = """kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  %width = index.constant 64 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%p: buffer, %out: buffer) {
+  %origin = index.constant 0 : offset
+  %bytes = index.constant 8192 : offset
+  %in = buffer.view %p[%origin] : buffer -> view<2048xi32>
+  %vo = buffer.view %out[%origin] : buffer -> view<64xi32>
+  %storage = buffer.alloca<workgroup> align(16) %bytes : buffer
+  %words = buffer.view %storage[%origin] : buffer -> view<2048xi32>
+  %i = kernel.workitem.id<x> : index
+  %start = index.constant 0 : index
+  %stride = index.constant 64 : index
+  %end = index.constant 2048 : index
+  scf.for %at = [%start to %end step %stride] {
+    %place = index.add %at, %i : index
+    %x = view.load %in[%place] : view<2048xi32> -> i32
+    view.store %x, %words[%place] : i32, view<2048xi32>
+  }
+  kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+  %first = index.constant FIRST : index
+  %begin = index.add %i, %first : index
+  %eight = index.constant 8 : index
+  %one = index.constant 1 : index
+  %step = index.constant STEP : index
+  %none = scalar.constant 0 : i32
+  %sum = scf.for %k = [%start to %eight step %one](%acc = %none : i32) -> (i32) unroll {
+    %place = index.madd %k, %step, %begin : index
+    %x = view.load %words[%place] : view<2048xi32> -> i32
+    %twice = scalar.addi %acc, %acc : i32
+    %next = scalar.addi %twice, %x : i32
+    scf.yield %next : i32
+  }
+  view.store %sum, %vo[%i] : i32, view<64xi32>
+  kernel.return
+}
+"""
+
+
+def window(first: int, step: int) -> str:
+    """The kernel that reads words ``first``, ``first + step``, ... behind each lane's."""
+    return WINDOW.replace("FIRST", str(first)).replace("STEP", str(step))
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "pairs", "single"),
+    [
+        (0, 1, 4, 0),
+        (0, 36, 4, 0),  # the last at word 252
+        (0, 40, 3, 2),  # the eighth, at word 280, is out of reach, and it alone moves no address
+        (1000, 17, 4, 0),  # all out of reach: one more register
+        (0, 200, 1, 6),  # far apart from one another
+    ],
+)
+def test_reads_at_constant_distances_are_paired(first: int, step: int, pairs: int, single: int) -> None:
+    names = mnemonics(window(first, step))
+    assert count(names, "ds_load_2addr_b32") == pairs
+    assert names.count("ds_load_b32") == single
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("first", "step"), [(0, 1), (0, 36), (0, 40), (1000, 17), (0, 200)])
+def test_paired_reads_agree(target: str, first: int, step: int) -> None:
+    values = np.random.default_rng(first + step).integers(-1000, 1000, 2048, dtype=np.int32)
+    agree(window(first, step), target, [], [values, np.zeros(64, np.int32)])
+
+
+def test_reads_are_not_moved_across_writes() -> None:
+    """Every second read follows a write of the same storage."""
+    text = window(0, 1).replace("    %twice =", "    view.store %x, %words[%i] : i32, view<2048xi32>\n    %twice =")
+    names = mnemonics(text)
+    assert count(names, "ds_load_2addr") == 0
+    assert count(names, "ds_load_b32") == 8

@@ -27,6 +27,7 @@ from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
 from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
 from loom_target_amdgpu.report import entry
+from loom_target_amdgpu.select.paired_reads import pair_reads
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
 
@@ -194,6 +195,7 @@ def _lower_kernel(
     selector.run()
     locks = inline_calls(lowered, symbols, descriptor_set, proven=True)
     selector.eliminate_dead_code(lowered.body.blocks)
+    pair_reads(lowered.body.blocks, descriptor_set, selector.emit.memory, locks)
     layout = abi_layout(selector.layout)
     lowered.set_attribute("abi_layout", layout)
     size = selector.facts.static_workgroup_size

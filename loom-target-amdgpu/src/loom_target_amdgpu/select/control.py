@@ -36,6 +36,17 @@ from loom_target_amdgpu.select.values import (
 )
 
 Arm = Callable[[], list[Selected]]
+_SHORT: Final = 10
+# Operations that become a few instructions without control flow, none of which matters when no lane is active.
+_STRAIGHT: Final = frozenset(
+    [
+        f"scalar.{name}"
+        for name in ("addf", "subf", "mulf", "fmaf", "negf", "addi", "subi", "muli", "andi", "ori", "xori")
+    ]
+    + [f"scalar.{name}" for name in ("shli", "shrsi", "shrui", "cmpf", "cmpi", "constant", "extf", "bitcast")]
+    + [f"index.{name}" for name in ("add", "sub", "mul", "madd", "cmp", "cast", "constant", "assume")]
+    + ["view.load", "view.store", "scf.yield"]
+)
 
 
 # -- pieces --------------------------------------------------------------------------------------------------------
@@ -102,6 +113,8 @@ def conditional(s: Selector, op: Op, condition: Condition, arms: list[Arm], resu
         return _branch(s, op, any_active, arms, results)
     if len(arms) == 1 or not results:
         return _divergent_plain(s, condition, arms)
+    if op.name == "scf.if" and _walked_through(op.regions[0]) and _constant(op.regions[1]):
+        return _divergent_or_constant(s, op, condition, arms, results)
     return _divergent_merge(s, op, condition, arms, results)
 
 
@@ -169,6 +182,51 @@ def _divergent_plain(s: Selector, condition: Mask, arms: list[Arm]) -> list[Sele
         start(s, last)
     restore(s, saved)
     return []
+
+
+def _walked_through(region: Region) -> bool:
+    """Whether a wave rather walks through an arm without active lanes than branches around it."""
+    names = [op.name for op in region.entry]
+    return len(names) <= _SHORT and all(name in _STRAIGHT for name in names)
+
+
+def _constant(region: Region) -> bool:
+    """Whether an arm computes nothing."""
+    return all(op.name in ("scf.yield", "scalar.constant", "index.constant") for op in region.entry)
+
+
+def _divergent_or_constant(
+    s: Selector, op: Op, condition: Mask, arms: list[Arm], results: Sequence[Value]
+) -> list[Selected]:
+    """A short arm whose results replace values that are there already: straight code under the narrowed mask, then
+    a choice. Nothing in the arm may access memory for the wave as a whole."""
+    emit = s.emit
+    saved, _ = save_exec(s, condition.value)
+    emit.enter_scope(False, emit.builder.block)
+    s.guarded = False
+    with some_lanes(s):
+        first = arms[0]()
+    s.guarded = True
+    emit.leave_scope()
+    restore(s, saved)
+    second = arms[1]()
+    found: list[Selected] = []
+    for result, a, b in zip(results, first, second, strict=True):
+        shape = shape_for(s, result, [a, b], True, op)
+        if isinstance(a, Number) and isinstance(b, Number):
+            count = len(shape.types)
+            pairs = zip(_resized(s, a, count), _resized(s, b, count), strict=True)
+            words = tuple(s.arith.select(condition, x, y) for x, y in pairs)
+            found.append(Number(words, shape.signed))
+            continue
+        registers = zip(registers_of(s, a, shape), registers_of(s, b, shape), strict=True)
+        found.append(rebuild(s, shape, [_choose(s, condition.value, x, y) for x, y in registers]))
+    return found
+
+
+def _resized(s: Selector, number: Number, count: int) -> tuple[Word, ...]:
+    """The low words of a number, extended where it has fewer."""
+    return number.words[:count] if len(number.words) >= count else s.extend(number)
 
 
 def _divergent_merge(s: Selector, op: Op, condition: Mask, arms: list[Arm], results: Sequence[Value]) -> list[Selected]:

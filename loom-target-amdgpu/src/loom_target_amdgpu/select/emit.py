@@ -103,6 +103,15 @@ class Emit:
         """Back to the enclosing level."""
         self._scopes.pop()
 
+    @property
+    def loop_level(self) -> int:
+        """The level of the innermost loop; 0 outside of loops."""
+        return max((level for level, scope in enumerate(self._scopes) if scope.is_loop), default=0)
+
+    def level(self, word: Word) -> int:
+        """The level that a word belongs to."""
+        return 0 if isinstance(word, int) else self._levels.get(word, len(self._scopes) - 1)
+
     def define(self, value: Value) -> Value:
         """Record that a value (a block argument, say) belongs to the current scope."""
         self._levels[value] = len(self._scopes) - 1
@@ -217,9 +226,7 @@ class Emit:
                 scalars.append(value)
             elif class_ == SGPR and VGPR in declared.classes:
                 distinct = value in scalars
-                if not want_scalar or (
-                    vector and not distinct and len(scalars) >= bus - self._later_masks(descriptor)
-                ):
+                if not want_scalar or (vector and not distinct and len(scalars) >= bus - self._later_masks(descriptor)):
                     value = self.to_vector(value)
                 elif not distinct:
                     scalars.append(value)

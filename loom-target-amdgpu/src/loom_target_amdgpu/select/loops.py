@@ -70,6 +70,10 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
         for result, value in zip(op.results, inits, strict=True):
             s.set(result, value)
         return
+    # Loop-carried values settle in vector registers unless they are addresses or conditions known to stay uniform.
+    shapes = _loop_shapes(s, op, inits, carried, False)
+    # In front of the guard: a loop that does not run hands on the same registers.
+    args = [r for value, shape in zip(inits, shapes, strict=True) for r in registers_of(s, value, shape)]
     if runs is None:
         guard = _below(s, lower, upper, signed)
         if isinstance(guard, Mask):
@@ -82,10 +86,7 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
         builder.cond_branch(scc, enter, skip)
         emit.enter_scope(False, entry)
         start(s, enter)
-    # Loop-carried values settle in vector registers unless they are addresses or conditions known to stay uniform.
-    shapes = _loop_shapes(s, op, inits, carried, False)
     first = [emit.register(w, True) for w in lower]
-    args = [r for value, shape in zip(inits, shapes, strict=True) for r in registers_of(s, value, shape)]
     types = [RegType("amdgpu.sgpr")] * count + [t for shape in shapes for t in types_of(shape)]
     body = builder.new_block(types)
     preheader = builder.block
@@ -120,11 +121,7 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
         join = builder.new_block()
         builder.branch(join, following)
         start(s, skip)
-        emit.enter_scope(False, skip)
-        builder.branch(
-            join, [r for value, shape in zip(inits, shapes, strict=True) for r in registers_of(s, value, shape)]
-        )
-        emit.leave_scope()
+        builder.branch(join, args)
         results = join_values(s, join, shapes)
     else:
         # The last iteration's values dominate the exit, but belong to the enclosing scope now.

@@ -261,10 +261,12 @@ def load_words(
     name: str | None = None,
     coherence: dict[str, Any] | None = None,
     demanded: int = 1,
+    limit: int | None = None,
 ) -> tuple[Word, ...]:
     """Load ``bits`` (8, 16, or a multiple of 32 up to 128) at a position of a root.
 
-    ``demanded`` is the alignment in bytes that the view promises of the address.
+    ``demanded`` is the alignment in bytes that the view promises of the address, ``limit`` its end (see
+    :func:`view_end`).
     """
     emit = s.emit
     access = access_of(s, root, form, bits // 8)
@@ -276,8 +278,9 @@ def load_words(
         return emit.words(loaded)
     if root.space == "private":
         return emit.words(_private(s, f"load_{suffix}", root, form, (), access, name))
-    address = global_address(s, root, form, op, bits // 8)
-    if address.uniform and root.invariant and bits >= 32 and bits != 96 and _aligned(s, root, form, demanded):
+    address = global_address(s, root, form, op, bits // 8, limit)
+    words_of_wave = bits >= 32 and bits != 96 and s.guarded
+    if address.uniform and root.invariant and words_of_wave and _aligned(s, root, form, demanded):
         count = bits // 32
         mnemonic = f"s_load_dword{'' if count == 1 else f'x{count}'}_offset_only"
         assert address.saddr is not None
@@ -312,8 +315,9 @@ def store_words(
     words: tuple[Word, ...],
     bits: int,
     coherence: dict[str, Any] | None = None,
+    limit: int | None = None,
 ) -> None:
-    """Store ``bits`` from words at a position of a root."""
+    """Store ``bits`` from words at a position of a root. ``limit``: see :func:`view_end`."""
     emit = s.emit
     access = access_of(s, root, form, bits // 8)
     value = emit.tuple_of(words, False)
@@ -326,7 +330,7 @@ def store_words(
     if root.space == "private":
         _private(s, f"store_{suffix}", root, form, (value,), access, None)
         return
-    address = global_address(s, root, form, op, bits // 8)
+    address = global_address(s, root, form, op, bits // 8, limit)
     policy = cache_policy(s, op) | (coherence or {})
     if address.saddr is not None:
         mnemonic = global_mnemonic(s, "store", suffix + "_saddr")
@@ -374,6 +378,19 @@ def position(s: Selector, op: Any, view_value: Value) -> tuple[View, Linear]:
     return view, plus(view.offset, element_offset(s, op, view, indices))
 
 
+def view_end(s: Selector, op: Op, view: View) -> int | None:
+    """A bound in bytes from the start of its root that all elements of a view are below; None without one.
+
+    Elements that an operation accesses lie inside the view, whatever is known of the indices.
+    """
+    if view.type.encoding is not None:
+        return None
+    size = view.type.element.byte_size
+    for dim in view.type.dims:
+        size *= dim if isinstance(dim, int) else s.facts.integer(dim, op).hi  # type: ignore[arg-type]  # a value
+    return s.linear.range(view.offset, op).hi + size
+
+
 def _check_flags(s: Selector, op: Any) -> None:
     if "volatile" in (getattr(op, "flags", None) or ()):
         raise s.unsupported(op, f"volatile accesses are not supported on {s.processor.name}")
@@ -393,7 +410,8 @@ def _load(s: Selector, op: Any) -> None:
     view, form = position(s, op, op.source)
     type_ = op.result.type
     demanded = view.type.access_alignment
-    words = load_words(s, op, view.root, form, storage_bits(view.type.element), op.result.name, demanded=demanded)
+    bits, end = storage_bits(view.type.element), view_end(s, op, view)
+    words = load_words(s, op, view.root, form, bits, op.result.name, demanded=demanded, limit=end)
     s.set(op.result, from_memory(s, type_, words, op.result))
 
 
@@ -409,7 +427,8 @@ def to_memory(s: Selector, value: Value) -> tuple[Word, ...]:
 def _store(s: Selector, op: Any) -> None:
     _check_flags(s, op)
     view, form = position(s, op, op.target)
-    store_words(s, op, view.root, form, to_memory(s, op.value), storage_bits(view.type.element))
+    bits, end = storage_bits(view.type.element), view_end(s, op, view)
+    store_words(s, op, view.root, form, to_memory(s, op.value), bits, limit=end)
 
 
 def _prefetch(s: Selector, op: Op) -> None:

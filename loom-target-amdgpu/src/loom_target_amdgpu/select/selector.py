@@ -134,6 +134,8 @@ class Selector:
         self.written: set[str] = set()
         self.disjoint: set[str] = set()
         self.divergent = 0
+        self.guarded = True
+        """whether a branch leads around code that no lane executes"""
         self.storage = {"workgroup": 0, "private": 0}
         self._values: dict[Value, Selected] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
