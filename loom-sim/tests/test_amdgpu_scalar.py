@@ -50,7 +50,8 @@ def instruction(model: ScalarModel, target: str) -> str:
     return f"{before}{_name(model, target)} {', '.join(operands)}"
 
 
-def _body(text: str, target: str) -> str:
+def body(text: str, target: str) -> str:
+    """A kernel whose waves load three operands to s[12:17] and store s[20:21] and SCC."""
     words = {
         "load8": "s_load_dwordx8" if target == "gfx942" else "s_load_b256",
         "load": "s_load_dwordx2" if target == "gfx942" else "s_load_b64",
@@ -94,7 +95,7 @@ SUITES = {target: [m for m in MODELS if _name(m, target)] for target in TARGETS}
 @cache
 def _program(target: str) -> amdgpu.Program:
     kernels = [
-        kernel_text(_body(instruction(model, target), target), target, name=f"k{i}", buffers=4)
+        kernel_text(body(instruction(model, target), target), target, name=f"k{i}", buffers=4)
         for i, model in enumerate(SUITES[target])
     ]
     return amdgpu.load(kernels_object(kernels, target))
