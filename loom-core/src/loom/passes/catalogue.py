@@ -97,6 +97,12 @@ def _branch_fusion(function: Op, module: Module, context: Context, options: Opti
     return Outcome((), {"branches-joined": fuse_branches(function)})
 
 
+def _loop_fusion(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.loop_fusion import fuse_loops
+
+    return Outcome((), {"loops-joined": fuse_loops(function, context.facts)})
+
+
 def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
     from loom.transforms.blocks import simplify_blocks
 
@@ -200,6 +206,13 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             "move what is the same in every iteration in front of loops",
             _licm,
             statistics=("operations-moved",),
+        ),
+        PassInfo(
+            "loop-fusion",
+            "function",
+            "join neighbouring loops over the same positions",
+            _loop_fusion,
+            statistics=("loops-joined",),
         ),
         PassInfo(
             "pipeline-scf-for",

@@ -96,7 +96,7 @@ def _dependences(ops: list[Op]) -> Iterator[set[int]]:
             fence, since_fence = number, []
         else:
             since_fence.append(number)
-            effect = _effect(op)
+            effect = effect_of(op)
             if effect != "none" and last_ordered is not None:
                 before.add(last_ordered)
             if effect == "read":
@@ -108,7 +108,7 @@ def _dependences(ops: list[Op]) -> Iterator[set[int]]:
         yield before
 
 
-def _effect(op: Op) -> str:
+def effect_of(op: Op) -> str:
     """``none``, ``read``, or ``ordered`` for whatever must keep its place among effects."""
     strongest = "none"
     for inner in op.walk():
