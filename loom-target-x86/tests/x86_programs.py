@@ -12,8 +12,8 @@ import pytest
 
 from loom import api
 from loom.ir.core import Module
+from loom.low.proof import OPTION
 from loom.plugins.manager import find_target
-from loom_target_x86.emit import CHECK_OPTION
 from loom_target_x86.native import NativeRunner, NativeUnavailable
 
 #: Where code runs and what it is compiled for.
@@ -29,7 +29,7 @@ def compile_object(module: Module | str, roots: Sequence[str] = (), selector: st
     """Compile roots (default: all) of a module through the whole pipeline, checkers on."""
     if isinstance(module, str):
         module = api.load_bytes(module.encode(), "test.loom")
-    options = {CHECK_OPTION: True}
+    options = {OPTION: True}
     return api.compile(module, roots, f"x86:{selector}", "x86-object", options).result.primary.data
 
 

@@ -12,6 +12,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.records import record
 from loom.low.inline import inline_calls
 from loom.low.machine import MemoryAccess
+from loom.low.proof import verification_wanted
 from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
@@ -56,7 +57,7 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
     """
     module, kernels, processor, descriptor_set = _lower(request)
     strategy = Strategy(str(request.options.get("schedule", "latency")))
-    check = bool(request.options.get("check", False))
+    check = verification_wanted(request.options)
     compiled = [
         compile_kernel(k.op, processor, descriptor_set, memory=k.memory, locks=k.locks, strategy=strategy, check=check)
         for k in kernels

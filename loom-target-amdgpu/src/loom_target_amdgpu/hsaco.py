@@ -12,11 +12,10 @@ from loom.ir.core import Op
 from loom.ir.diagnostics import fail
 from loom.ir.records import record
 from loom.low.allocate import Allocation, AllocationError, allocate
-from loom.low.check_allocation import check_allocation
-from loom.low.check_schedule import check_schedule
 from loom.low.convert import to_machine
 from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
+from loom.low.proof import prove_allocation, prove_schedule
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
@@ -102,7 +101,7 @@ def compile_kernel(
     before = function.order() if check else {}
     scopes = schedule(function, model(processor), strategy)
     if check:
-        check_schedule(before, function)
+        prove_schedule(before, function, "amdgpu")
     try:
         allocation = allocate(function)
     except AllocationError as error:
@@ -116,7 +115,7 @@ def compile_kernel(
             constraint_key="registers",
         ) from None
     if check:
-        check_allocation(function, allocation)
+        prove_allocation(function, allocation, "amdgpu")
     assembler = Assembler(processor.family, processor.wave, generation.constant_bus)
     ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
     expander = Expander(allocation, assembler, ready.private_bytes, ids)

@@ -10,6 +10,7 @@ import attrs
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.types import FunctionType
+from loom.low.proof import verification_wanted
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom_target_x86.abi import CallLayout, Parameter, Signature, layout_call
 from loom_target_x86.assembler import Assembler
@@ -22,9 +23,6 @@ from loom_target_x86.remainder import FMOD64_SYMBOL, fmod64_routine
 from loom_target_x86.schedule import make_model
 from loom_target_x86.select.lowering import Lowered, LoweredModule, lower_roots
 from loom_target_x86.values import AbiError
-
-CHECK_OPTION: Final = "check"
-"""Option that has independent checkers re-prove every schedule and allocation."""
 
 
 @attrs.frozen(eq=False)
@@ -42,7 +40,7 @@ def lower(request: EmitRequest) -> Module:
 
 def emit(request: EmitRequest) -> EmitResult:
     """Write the selected roots, and what they call, of a specialized module. Raises `LoomError`."""
-    made = assemble(_lowered(request), check=bool(request.options.get(CHECK_OPTION)))
+    made = assemble(_lowered(request), check=verification_wanted(request.options))
     return EmitResult(Artifact("module.o", "target-artifact", made.data), report=report(made))
 
 

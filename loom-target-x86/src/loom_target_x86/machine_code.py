@@ -12,12 +12,11 @@ from loom.dialects.low import ops as low
 from loom.ir.core import Op
 from loom.ir.diagnostics import fail
 from loom.low.allocate import Allocation, AllocationError, allocate
-from loom.low.check_allocation import check_allocation
-from loom.low.check_schedule import check_schedule
 from loom.low.convert import to_machine
 from loom.low.liveness import pressure
 from loom.low.lower_ssa import FinalBlock
 from loom.low.machine import Function, Instruction, Kind, MemoryAccess, Move, Swap, VReg
+from loom.low.proof import prove_allocation, prove_schedule
 from loom.low.schedule import ScheduleModel, schedule
 from loom_target_x86.abi import CallLayout
 from loom_target_x86.assembler import Assembler, opposite
@@ -97,7 +96,7 @@ def compile_function(
     scopes = schedule(machine, model)
     sink_comparisons(machine)
     if check:
-        check_schedule(before, machine)
+        prove_schedule(before, machine, "x86")
     convention = CallingConvention(machine, own, layouts)
     convention.place_parameters()
     frame = convention.place_calls()
@@ -116,7 +115,7 @@ def compile_function(
             descriptor_set=function.contract,
         ) from None
     if check:
-        check_allocation(machine, allocation)
+        prove_allocation(machine, allocation, "x86")
     return Compiled(machine, allocation, frame, legal.storage_bytes, scopes)
 
 

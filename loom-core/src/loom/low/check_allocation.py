@@ -22,7 +22,12 @@ _SILENT = MARKERS | {Kind.FENCE} | _TRANSFERS
 
 
 class AllocationCheckError(Exception):
-    """Allocated code reads something else than the SSA function meant; the message says where."""
+    """Allocated code reads something else than the SSA function meant; the message says where.
+
+    ``loc`` is where the instruction at fault comes from, None when it is not of the program.
+    """
+
+    loc: object = None
 
 
 def check_allocation(function: Function, final: Allocation) -> None:
@@ -32,7 +37,12 @@ def check_allocation(function: Function, final: Allocation) -> None:
         AllocationCheckError: a use reads the wrong register, a constraint of an instruction (tie,
             class, alignment, early clobber, fixed register) is broken, or an instruction got lost.
     """
-    _Checker(function, final).run()
+    checker = _Checker(function, final)
+    try:
+        checker.run()
+    except AllocationCheckError as error:
+        error.loc = checker.loc
+        raise
 
 
 class _Checker:
@@ -42,6 +52,8 @@ class _Checker:
         self._registers = function.descriptor_set.registers
         self._sources = {block.label: block for block in function.blocks}
         self._items = {block.label: block.items for block in final.blocks}
+        self.loc: object = None
+        """Where the instruction looked at comes from; moves keep that of the instruction before them."""
         self._content: dict[VReg, tuple[Symbol, ...]] = {}
         self._copies: dict[Symbol, list[Symbol]] = {}
         """what a unit holds -> units of values in another bank that are copies of it"""
@@ -108,6 +120,8 @@ class _Checker:
         expected = [inst for inst in source.instructions if inst.kind not in _SILENT]
         position = 0
         for item in self._items[source.label]:
+            if isinstance(item, Instruction):
+                self.loc = item.loc or self.loc
             if isinstance(item, Move):
                 self._move(state, item)
             elif isinstance(item, Swap):

@@ -16,7 +16,14 @@ ReadsFrom = dict[tuple[Instruction, str], Instruction | None]
 
 
 class ScheduleCheckError(Exception):
-    """A schedule breaks a rule; the message names the rule, the block and the instructions."""
+    """A schedule breaks a rule; the message names the rule, the block and the instructions.
+
+    ``loc`` is where the instruction that is out of place comes from, None when that is no single one.
+    """
+
+    def __init__(self, message: str, loc: object = None) -> None:
+        super().__init__(message)
+        self.loc = loc
 
 
 def check_schedule(before: Mapping[Block, Sequence[Instruction]], after: Function) -> None:
@@ -55,12 +62,13 @@ class _BlockCheck:
         self._implicit()
         self._scopes()
 
-    def _error(self, what: str) -> ScheduleCheckError:
-        return ScheduleCheckError(f"block ^{self._block.label} of @{self._function.name} {what}")
+    def _error(self, what: str, at: Instruction | None = None) -> ScheduleCheckError:
+        loc = (at or self._kept[-1]).loc
+        return ScheduleCheckError(f"block ^{self._block.label} of @{self._function.name} {what}", loc)
 
     def _ordered(self, first: Instruction, second: Instruction, why: str) -> None:
         if self._place[first] > self._place[second]:
-            raise self._error(f"places [{second!r}] before [{first!r}]: {why}")
+            raise self._error(f"places [{second!r}] before [{first!r}]: {why}", second)
 
     def _values(self) -> None:
         definition = {value: inst for inst in self._after for value in inst.results}
@@ -87,7 +95,7 @@ class _BlockCheck:
         last: tuple[Instruction, int] | None = None
         for inst, rank in ranks:
             if last is not None and rank < last[1]:
-                raise self._error(f"places [{last[0]!r}] before [{inst!r}]: {why}")
+                raise self._error(f"places [{last[0]!r}] before [{inst!r}]: {why}", inst)
             last = (inst, rank)
 
     def _locked(self) -> None:
@@ -98,7 +106,7 @@ class _BlockCheck:
                 continue
             first = self._place[members[0]]
             if self._after[first : first + len(members)] != members:
-                raise self._error(f"breaks up the locked sequence at [{members[0]!r}]")
+                raise self._error(f"breaks up the locked sequence at [{members[0]!r}]", members[0])
 
     def _memory(self) -> None:
         accesses: list[tuple[Instruction, frozenset[str], frozenset[str]]] = []
@@ -134,11 +142,11 @@ class _BlockCheck:
         for (inst, name), writer in before.items():
             found = after[inst, name]
             if found is not writer:
-                raise self._error(f"makes [{inst!r}] read {name} from [{found!r}], not [{writer!r}]")
+                raise self._error(f"makes [{inst!r}] read {name} from [{found!r}], not [{writer!r}]", inst)
         for name, writer in last_before.items():
             last = last_after[name]
             if last is not writer and self._read_later(name):
-                raise self._error(f"leaves {name} as [{last!r}] wrote it, not as [{writer!r}] did")
+                raise self._error(f"leaves {name} as [{last!r}] wrote it, not as [{writer!r}] did", last)
 
     def _reads_from(self, code: Sequence[Instruction]) -> tuple[ReadsFrom, dict[str, Instruction]]:
         last: dict[str, Instruction] = {}

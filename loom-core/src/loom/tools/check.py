@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from loom.tools.common import (
     EXIT_FAILURE,
     EXIT_OK,
+    VERIFY_MACHINE_HELP,
     add_config_options,
     make_parser,
     read_input,
@@ -88,6 +89,7 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="CHECKS",
         help="insert checks into what runs: access, value, operation, race, joined by '|', or asan, ubsan, tsan, all",
     )
+    parser.add_argument("--verify-machine", action="store_true", help=VERIFY_MACHINE_HELP)
     mode = parser.add_mutually_exclusive_group()
     mode.add_argument("--json", action="store_true", help="print the loom.test.v0 report on standard output")
     mode.add_argument("--list", action="store_true", help="list the cases with their samples, run nothing")
@@ -148,6 +150,7 @@ def _run_checks(args: argparse.Namespace) -> int:
     from loom.check.session import opened, select_device
     from loom.config_values import read_config
     from loom.ir.diagnostics import LoomError
+    from loom.low.proof import verifying
     from loom.plugins.manager import load_plugins
     from loom.specialize.configuration import unknown_keys
 
@@ -191,7 +194,7 @@ def _run_checks(args: argparse.Namespace) -> int:
     )
     console = Console(sys.stdout, sys.stderr, verbosity, colour=colour)
     try:
-        with opened(device, target) as handle:
+        with verifying(args.verify_machine), opened(device, target) as handle:
             report = run_plan(plan, handle, options, registries, console)
     finally:
         console.clear()

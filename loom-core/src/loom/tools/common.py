@@ -20,6 +20,10 @@ EXIT_OK: Final = 0
 EXIT_FAILURE: Final = 1
 EXIT_INTERRUPTED: Final = 130
 
+VERIFY_MACHINE_HELP: Final = (
+    "prove the order and the registers of the machine code with checkers that share nothing with the compiler"
+)
+
 # Columns of help that goes to no terminal.
 DEFAULT_WIDTH: Final = 80
 

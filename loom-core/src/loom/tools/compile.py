@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from loom.tools.common import (
     EXIT_OK,
+    VERIFY_MACHINE_HELP,
     add_config_options,
     bind_config,
     make_parser,
@@ -74,6 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)"
     )
+    parser.add_argument("--verify-machine", action="store_true", help=VERIFY_MACHINE_HELP)
     parser.add_argument(
         "--compile-report",
         choices=("none", "summary", "details"),
@@ -117,6 +119,7 @@ def _read_checks(words: str) -> frozenset[str]:
 def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
     from loom import api
     from loom.ir.diagnostics import fail
+    from loom.low.proof import verifying
     from loom.report.compile_report import compile_report
 
     module = api.load_bytes(*read_input(args.input))
@@ -133,7 +136,8 @@ def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
         instrument(module, checks)
         api.verify(module)
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
-    compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
+    with verifying(args.verify_machine):
+        compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if args.compile_report != "none":
         report = compile_report(compilation, args.compile_report, args.format)

@@ -1,0 +1,121 @@
+"""``--verify-machine``: planted faults of the compiler that the independent checkers refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import loom_target_amdgpu.hsaco as stages
+from loom.low.machine import Function
+from loom.low.schedule import Strategy
+from loom.tools.check import main as check_main
+from loom.tools.compile import main as compile_main
+
+SOURCE = """\
+check.case public @same {
+  %x = check.generate.iota offset(0.0) step(1.0) : tensor<32xf32>
+  %want = check.generate.iota offset(0.0) step(1.0) : tensor<32xf32>
+  kernel.launch @twice[](%x) : [](tensor<32xf32>)
+  check.expect.equal actual(%x) expected(%want) : tensor<32xf32>
+  check.return
+}
+
+kernel.def export("twice") @twice() {
+  %one = index.constant 1 : index
+  %lanes = index.constant 32 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
+} launch(%x: buffer) {
+  %lane = kernel.workitem.id<x> : index
+  %start = index.constant 0 : offset
+  %items = buffer.view %x[%start] : buffer -> view<32xf32>
+  %a = view.load %items[%lane] : view<32xf32> -> f32
+  %b = scalar.addf %a, %a : f32
+  %c = scalar.subf %b, %a : f32
+  view.store %c, %items[%lane] : f32, view<32xf32>
+  kernel.return
+}
+"""
+
+Run = Callable[[list[str]], int]
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program, without what makes the other tests of this folder prove everything."""
+    monkeypatch.delenv("LOOM_VERIFY_MACHINE", raising=False)
+    path = tmp_path / "twice.loom"
+    path.write_text(SOURCE)
+    return path
+
+
+def compile_it(path: Path, *flags: str) -> int:
+    return compile_main([str(path), "--target=amdgpu:gfx1100", f"--output={path.with_suffix('.hsaco')}", *flags])
+
+
+def check_it(path: Path, *flags: str) -> int:
+    return check_main([str(path), "--device=sim", "--target=amdgpu:gfx1100", *flags])
+
+
+def swap_dependent(function: Function, model: Any, strategy: Strategy) -> int:
+    """Schedules, then moves the load behind what uses its result."""
+    count = stages_schedule(function, model, strategy)
+    for block in function.blocks:
+        code = block.instructions
+        for at in range(len(code) - 1):
+            if set(code[at].results) & set(code[at + 1].operands):
+                code[at], code[at + 1] = code[at + 1], code[at]
+                return count
+    raise AssertionError("nothing depends on its neighbour")
+
+
+def one_register(function: Function) -> Any:
+    """Allocates, then puts every single vector value into v0."""
+    allocation = stages_allocate(function)
+    for value in list(allocation.assign):
+        if value.reg_class == "amdgpu.vgpr":
+            allocation.assign[value] = 0  # type: ignore[index]  # the fault planted here
+    return allocation
+
+
+stages_schedule = stages.schedule
+stages_allocate = stages.allocate
+
+
+@pytest.mark.parametrize("run", [compile_it, check_it])
+@pytest.mark.parametrize(
+    ("stage", "fault", "what"), [("schedule", swap_dependent, "schedule"), ("allocate", one_register, "allocation")]
+)
+def test_planted_faults_are_refused_where_they_are(
+    source: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    run: Callable[..., int],
+    stage: str,
+    fault: Callable[..., Any],
+    what: str,
+) -> None:
+    monkeypatch.setattr(stages, stage, fault)
+    assert run(source, "--verify-machine") == 1
+    output = capsys.readouterr()
+    text = output.out + output.err
+    assert f"the {what} of '@twice' is wrong" in text
+    assert "TARGET/022" in text
+    assert "twice.loom:" in text
+    assert "Traceback" not in text
+
+
+def test_only_the_flag_proves(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the same fault goes unnoticed, so the flag is what found it."""
+    monkeypatch.setattr(stages, "schedule", swap_dependent)
+    assert compile_it(source) == 0
+    monkeypatch.setenv("LOOM_VERIFY_MACHINE", "1")
+    assert compile_it(source) == 1
+
+
+def test_sound_code_passes(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert compile_it(source, "--verify-machine") == 0
+    assert check_it(source, "--verify-machine") == 0
+    assert "1 passed" in capsys.readouterr().out
