@@ -180,6 +180,50 @@ def test_an_earlier_read_of_another_wave_is_not_hidden_by_a_read_of_ones_own() -
     assert "another wave read" in record.message
 
 
+def test_a_read_is_remembered_behind_many_others() -> None:
+    load = "global_load_b32 v3, v1, s[4:5]\n" + WAIT
+    others = "global_load_b32 v3, v1, s[4:5] offset:512\n" * 100 + WAIT
+    for first, races in ((load + others, True), (others, False)):
+        parts = ONE_AFTER_THE_OTHER.format(first=first, second="global_store_b32 v1, v2, s[4:5]\n" + WAIT)
+        body = POINTERS + "v_mov_b32_e32 v1, 0\nv_mov_b32_e32 v2, 9\n" + parts + END
+        if races:
+            assert "read with `global_load_b32" in _fault("race", "global_store_b32", body).message
+        else:
+            _launch(body)
+
+
+def test_what_a_wave_reads_and_overwrites_is_still_its_own() -> None:
+    """Every lane reads and stores its element; then wave 1 stores to the elements of wave 0."""
+    update = POINTERS + OWN + OTHERS + "global_load_b32 v2, v1, s[4:5]\n" + WAIT
+    update += "v_add_nc_u32_e32 v2, 1, v2\nglobal_store_b32 v1, v2, s[4:5]\n" + WAIT
+    assert _launch(update + END)[:64].tolist() == [1] * 64
+    clash = update + "v_cmp_gt_u32_e32 vcc_lo, 32, v0\ns_cbranch_vccnz .Lend\n"
+    record = _fault("race", "global_store_b32", clash + "global_store_b32 v3, v0, s[4:5]\n.Lend:\n" + END)
+    assert "wrote with `global_store_b32" in record.message
+
+
+@pytest.mark.parametrize("barrier", [BARRIER, ""])
+def test_workgroups_that_pass_a_barrier_at_different_times(barrier: str) -> None:
+    """Workgroup 1 goes around a loop first, so that the barrier orders the reads of one workgroup at a time."""
+    body = (
+        OWN
+        + OTHERS
+        + "s_lshl_b32 s9, s2, 3\nds_store_b32 v1, v0\n.Lloop:\ns_sub_u32 s9, s9, 1\ns_cmp_gt_i32 s9, 0\n"
+        + "s_cbranch_scc1 .Lloop\n"
+        + BARRIER
+        + "ds_load_b32 v2, v1\n"
+        + WAIT
+        + barrier
+        + "ds_store_b32 v3, v0\n"
+        + WAIT
+        + END
+    )
+    if barrier:
+        _launch(body, lds=256, workgroups=2)
+    else:
+        _fault("race", "ds_store_b32", body, lds=256, workgroups=2)
+
+
 def test_waves_may_write_bytes_of_one_word() -> None:
     body = POINTERS + "v_add_nc_u32_e32 v1, 2, v0\nglobal_store_b8 v1, v0, s[4:5]\n" + WAIT + END
     data = _launch(body).view(np.uint8)

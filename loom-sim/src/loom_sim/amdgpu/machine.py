@@ -14,6 +14,7 @@ from loom_sim.amdgpu.races import MAX_WAVES, Moment, Ordering, Watch, undefined_
 from loom_sim.amdgpu.state import Array, Group
 
 _U32 = np.uint32
+_LDS_ADDRESSES = 4
 Operation = Callable[[memory.Space, Array, Array], list[Array]]
 
 
@@ -41,6 +42,24 @@ class Traffic:
     lds_loaded: int = 0
     lds_stored: int = 0
     scratch: int = 0
+
+
+@attrs.frozen(slots=True, eq=False)
+class LdsAddress:
+    """An address register and where in all LDS it points for the waves that hold it.
+
+    Attributes:
+        address, waves: what it was made of; both are never changed, so being the same objects is enough.
+        top: the largest address.
+        place: byte offsets.
+        words: word numbers for indexing; None if an address is not a multiple of four.
+    """
+
+    address: Array
+    waves: Array
+    top: int
+    place: Array
+    words: Array | None
 
 
 class UndefinedLoad(Exception):
@@ -93,6 +112,7 @@ class Machine:
         waves = len(slot)
         self._scratch = Bytes.zeros(self._scratch_stride * waves * wave_size)
         self._ticks = 0
+        self._lds_addresses: list[LdsAddress] = []
         self._watch: Watch | None = None
         if ordering is not None and first_wave + waves <= MAX_WAVES:
             self._watch = Watch(ordering, first_wave, slot, wave_size, self._lds.bytes.size)
@@ -205,18 +225,47 @@ class Machine:
         base = self.slot[g.waves][:, None] * self._lds_stride
         return place + base.astype(_U32)
 
+    def _lds_address(self, g: Group, address: Array) -> LdsAddress:
+        """Kept for the last few registers: compilers load a tile through few registers and many offsets."""
+        known = self._lds_addresses
+        for found in known:
+            if found.address is address and found.waves is g.waves:
+                return found
+        base = (self.slot[g.waves] * self._lds_stride).astype(_U32)[:, None]
+        place = address + base
+        aligned = not (address & _U32(3)).any()
+        words = (place >> _U32(2)).view(np.int32).astype(np.intp) if aligned else None
+        made = LdsAddress(address, g.waves, int(address.max()), place, words)
+        known.insert(0, made)
+        del known[_LDS_ADDRESSES:]
+        return made
+
     def lds_load(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
         """Load from the workgroup's LDS."""
         self.traffic.lds_loaded += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
             self._undefined = None
             return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
-        place = self._lds_place(g, address, offset, nbytes, mask)
         moment = self._moment(g)
-        if moment is not None and self._watch is not None:
-            complete = moment.load(self._lds, place, nbytes, mask)
-            self._loaded(None if complete else undefined_words(self._watch.lds, place, nbytes, mask))
+        if nbytes >= 4 and not offset & 3:
+            known = self._lds_address(g, address)
+            if known.words is not None and known.top + offset + nbytes <= self.lds_size:
+                self._check_lds_load(moment, known.place, offset, nbytes, mask)
+                first = offset // 4
+                words = self._lds.words
+                return [words[first + k :].take(known.words, mode="clip") for k in range(nbytes // 4)]
+        place = self._lds_place(g, address, offset, nbytes, mask)
+        self._check_lds_load(moment, place, 0, nbytes, mask)
         return memory.read(self._lds, place, nbytes)
+
+    def _check_lds_load(
+        self, moment: Moment | None, place: Array, offset: int, nbytes: int, mask: Array | None
+    ) -> None:
+        if moment is None or self._watch is None:
+            return
+        complete = moment.load(self._lds, place, nbytes, mask, offset)
+        missing = None if complete else undefined_words(self._watch.lds, place + _U32(offset), nbytes, mask)
+        self._loaded(missing)
 
     def lds_store(
         self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None, data: list[Array]

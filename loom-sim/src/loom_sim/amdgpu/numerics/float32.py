@@ -74,11 +74,10 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     """
     if not mode.plain32:
         a, b, c = flush_in(mode, a), flush_in(mode, b), flush_in(mode, c)
-    product = a.astype(np.float64) * b.astype(np.float64)
-    addend = c.astype(np.float64)
-    s = product + addend
+    product = np.multiply(a, b, dtype=np.float64)  # converts piece by piece: no arrays of converted operands
+    s = np.add(product, c, dtype=np.float64)
     if mode.round32:
-        _, e = two_sum(product, addend)
+        _, e = two_sum(product, c.astype(np.float64))
         odd = to_odd(s, e)
         r = directed(odd.astype(np.float32), odd, mode.round32)
     else:
@@ -87,8 +86,8 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
         suspect |= (r.view(_U32) & _EXPONENT) == 0
         if suspect.any():
             places = np.flatnonzero(suspect)
-            p, q = (x if x.shape == r.shape else np.broadcast_to(x, r.shape) for x in (product, addend))
-            total, e = two_sum(p.reshape(-1)[places], q.reshape(-1)[places])
+            p, q = (x if x.shape == r.shape else np.broadcast_to(x, r.shape) for x in (product, c))
+            total, e = two_sum(p.reshape(-1)[places], q.reshape(-1)[places].astype(np.float64))
             r.reshape(-1)[places] = to_odd(total, e).astype(np.float32)
     if not mode.plain32:
         r = flush_out(mode, r)
