@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from loom.config_values import ConfigValue
     from loom.launch_config import LaunchConfig
     from loom.link.member import Linkable
+    from loom.passes.requests import Request
     from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
     from loom.specialize.select import Selection
     from loom.transforms.loops_report import PolicyDetail
@@ -241,11 +242,13 @@ def compile(
     target: TargetProfile | str | None = None,
     format: str | None = None,
     options: Mapping[str, object] | None = None,
+    pipeline: Sequence[Request] | None = None,
 ) -> Compilation:
     """Compile roots of a linked module to an artifact format.
 
     Without ``format`` the target's default one is made. Without ``roots`` all command programs, kernels or
-    functions that the format takes are compiled.
+    functions that the format takes are compiled. ``pipeline`` says what runs on the source instead of specialization
+    (:func:`loom.passes.requests.read_requests` reads it); what is left to bind or inline behind it is an error.
     """
     from loom.plugins.manager import find_emitter
     from loom.plugins.records import EmitRequest
@@ -279,17 +282,43 @@ def compile(
             emitter_key=format,
         )
     names = select_roots(module, roots, emitter.root_traits, format)
-    if emitter.needs_target:
+    selections: tuple[Selection, ...] = ()
+    loops: tuple[PolicyDetail, ...] = ()
+    if pipeline is not None:
+        work = _prepared(module, names, profile, pipeline)
+    elif emitter.needs_target:
         specialized = specialize(module, profile, names)
         work, selections, loops = specialized.module, specialized.selections, specialized.loops
     else:
         from loom.transforms.dce import eliminate_dead_symbols
 
-        work, selections, loops = module.clone(), (), ()
+        work = module.clone()
         eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names])
     symbols = work.symbols()
     request = EmitRequest(work, tuple(symbols[n] for n in names), profile, dict(options or {}))
     return Compilation(emitter.emit(request), work, request, selections, loops)
+
+
+def _prepared(
+    module: Module, names: tuple[str, ...], target: TargetProfile | None, pipeline: Sequence[Request]
+) -> Module:
+    """The roots of a module behind passes, with nothing that they do not reach."""
+    from loom.passes.model import Context
+    from loom.passes.run import Runner
+    from loom.transforms.dce import eliminate_dead_symbols
+    from loom.transforms.loops_refusal import require_carried_out
+
+    work = module.clone()
+    runner = Runner(work, Context(target, names))
+    eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names], keep_providers=True)
+    halted = runner.run(pipeline)
+    if halted is not None:
+        raise fail("STRUCTURE/028", f"the pipeline stopped: {halted}", None, emitter="driver", pipeline_name="pipeline")
+    eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names])
+    for op in work.walk():
+        if op.name == "scf.for":
+            require_carried_out(op, "code is made")
+    return work
 
 
 def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], format: str) -> tuple[str, ...]:

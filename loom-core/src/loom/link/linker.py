@@ -11,7 +11,7 @@ from loom.ir.diagnostics import Diagnostic, LoomError, did_you_mean
 from loom.ir.recursion import deep_recursion
 from loom.link.assemble import Assembly, bind_with_target
 from loom.link.compatible import SHARED, check_compatible, is_record, same_record
-from loom.link.member import Member, Role, is_declaration, is_imported
+from loom.link.member import PIPELINE, Member, Role, is_declaration, is_imported
 from loom.link.options import Dependency, LinkOptions, LinkResult, PlanEntry
 from loom.link.universe import Found, Universe
 from loom.specialize.configuration import bind_values, predicate_faults, require_bound
@@ -84,7 +84,12 @@ class _Linker:
         if options.target is not None and not options.merge:
             bind_with_target(module, options.target)
             kept = [
-                op for op in module.body if is_root(op) or symbol_name(op) in self.exported or "check" in op.spec.traits
+                op
+                for op in module.body
+                if is_root(op)
+                or symbol_name(op) in self.exported
+                or "check" in op.spec.traits
+                or op.name == PIPELINE
             ]
             eliminate_dead_symbols(module, kept, keep_providers=True)
         alive = module.symbols()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from loom.bytecode.index import CHECK, DECLARATION, EXPORTED, ROOT, family_of, flags_of, names_digest
 from loom.ir.attributes import Encoding
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # Kinds of operations whose trait says declaration, but which are all the definition there is.
 _OWN_DEFINITION = ("template.decl", "template.ukernel")
+PIPELINE: Final = "pass.pipeline"
 
 
 class Role(enum.Enum):
@@ -114,7 +115,8 @@ class Member:
         """The positions where reachability starts: everything (``merge``), or what the options select.
 
         ``tests`` are check records, ``exports`` what is part of the interface, ``roots`` what else a module keeps.
-        Operations without a symbol always take part.
+        Operations without a symbol always take part, and so do the pass pipelines of an input: nothing in the module
+        refers to them, but whoever works on the result may ask for one by its name.
         """
         found = []
         for ordinal, flags in enumerate(self._table.entries.flags):
@@ -122,7 +124,8 @@ class Member:
                 wanted = merge or tests
             else:
                 wanted = merge or bool((roots and flags & ROOT) or (exports and flags & EXPORTED))
-            if wanted or (flags & ROOT and not flags & EXPORTED and self._table.entries.name(ordinal) is None):
+            nameless = flags & ROOT and not flags & EXPORTED and self._table.entries.name(ordinal) is None
+            if wanted or nameless or (self.role is Role.INPUT and self.op_name(ordinal) == PIPELINE):
                 found.append(ordinal)
         return found
 

@@ -116,16 +116,20 @@ def _scf_to_cfg(function: Op, module: Module, context: Context, options: Options
 
 
 def _symbol_dce(module: Module, _: Module, context: Context, options: Options) -> None:
+    from loom.ir.core import symbol_name
     from loom.transforms.dce import eliminate_dead_symbols, is_root
 
-    roots = [op for op in module.body if is_root(op) or "check" in op.spec.traits]
+    if context.roots:
+        roots = [op for op in module.body if symbol_name(op) in context.roots]
+    else:
+        roots = [op for op in module.body if is_root(op) or "check" in op.spec.traits]
     eliminate_dead_symbols(module, roots, keep_providers=True)
 
 
 def _specialize(module: Module, _: Module, context: Context, options: Options) -> Outcome:
     from loom.specialize.pipeline import specialize
 
-    result = specialize(module, context.target)
+    result = specialize(module, context.target, context.roots)
     _take_over(module, result.module)
     return Outcome([*(s.row() for s in result.selections), *_rows(result.loops)])
 

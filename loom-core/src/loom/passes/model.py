@@ -19,9 +19,10 @@ FUNCTIONS: Final = ("func.def", "kernel.def", "pipeline.def", "template.def")
 
 @attrs.frozen
 class Context:
-    """What a pass may know besides the module: the target, if there is one."""
+    """What a pass may know besides the module: the target, if there is one, and the roots of a product, if chosen."""
 
     target: TargetProfile | None = None
+    roots: tuple[str, ...] = ()
 
     @property
     def facts(self) -> Mapping[str, object]:

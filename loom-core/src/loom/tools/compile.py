@@ -23,6 +23,7 @@ from loom.tools.common import (
 
 if TYPE_CHECKING:
     from loom.api import Compilation
+    from loom.passes.requests import Request
 
 EXAMPLES = """\
   loom-compile closed.loom --root=@kernel --target=amdgpu:gfx1100 --output=kernel.hsaco
@@ -47,6 +48,13 @@ def build_parser() -> argparse.ArgumentParser:
         "--library", action="append", default=[], metavar="PATH", help="link against this library first (repeatable)"
     )
     parser.add_argument("--target", metavar="FAMILY:SELECTOR", help="target profile; see loom-plugins")
+    parser.add_argument(
+        "--pipeline",
+        default="default",
+        metavar="NAME",
+        help="what runs on the source: default (specialization), none, '@symbol' for a pass.pipeline of the module, "
+        "or a list of passes; see loom-opt --list-passes",
+    )
     add_config_options(parser)
     parser.add_argument(
         "--sanitizer",
@@ -100,7 +108,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         checks = _read_checks(args.sanitizer)
     except ValueError as error:
         parser.error(f"argument --sanitizer: {error}")
-    return run_tool("loom-compile", lambda: _run(args, checks))
+    try:
+        pipeline = _read_pipeline(args.pipeline)
+    except ValueError as error:
+        parser.error(f"argument --pipeline: {error}")
+    return run_tool("loom-compile", lambda: _run(args, checks, pipeline))
 
 
 def _read_checks(words: str) -> frozenset[str]:
@@ -116,7 +128,18 @@ def _read_checks(words: str) -> frozenset[str]:
         raise ValueError(error) from None
 
 
-def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
+def _read_pipeline(text: str) -> list[Request] | None:
+    """What to run instead of specialization, or nothing. Raises ``ValueError`` for what is no pass or pipeline."""
+    if text == "default":
+        return None
+    if text == "none":
+        return []
+    from loom.passes.requests import read_requests
+
+    return read_requests(text)
+
+
+def _run(args: argparse.Namespace, checks: frozenset[str], pipeline: list[Request] | None) -> int:
     from loom import api
     from loom.ir.diagnostics import fail
     from loom.low.proof import verifying
@@ -137,7 +160,7 @@ def _run(args: argparse.Namespace, checks: frozenset[str]) -> int:
         api.verify(module)
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
     with verifying(args.verify_machine):
-        compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format})
+        compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format}, pipeline)
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if args.compile_report != "none":
         report = compile_report(compilation, args.compile_report, args.format)

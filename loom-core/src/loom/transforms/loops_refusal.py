@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from loom.ir.core import Op
 from loom.ir.diagnostics import LoomError, Related, fail
 
@@ -18,3 +20,11 @@ def refuse(loop: Op, name: str, value: object, expected: str, related: tuple[Rel
         actual_value=value,
         expected_constraint=expected,
     )
+
+
+def require_carried_out(loop: Any, before: str) -> None:
+    """Raise at a loop that still has a policy, which must be gone before something that would lose it."""
+    policies = {"pipeline": loop.pipeline_depth, "unroll_factor": loop.unroll_factor, "unroll": loop.unroll_policy}
+    for name, policy in policies.items():
+        if policy is not None:
+            raise refuse(loop, name, 0, f"the policy must be carried out before {before}")

@@ -17,7 +17,7 @@ from loom.ir.diagnostics import Location, fail
 from loom.spec.registry import lookup
 from loom.transforms.fold import make_constant
 from loom.transforms.loops_positions import Cursor, group_limit, is_below
-from loom.transforms.loops_refusal import refuse
+from loom.transforms.loops_refusal import require_carried_out
 
 PASS: Final = "scf-to-cfg"
 
@@ -49,14 +49,7 @@ def _require_lowerable(function: Op, facts: FunctionFacts) -> None:
     for loop in function.walk():
         if loop.name != "scf.for":
             continue
-        policies = {
-            "pipeline": loop.pipeline_depth,
-            "unroll_factor": loop.unroll_factor,
-            "unroll": loop.unroll_policy,
-        }
-        for name, policy in policies.items():
-            if policy is not None:
-                raise refuse(loop, name, 0, "the policy must be carried out before loops become blocks")
+        require_carried_out(loop, "loops become blocks")
         if facts.integer(loop.step, loop).lo < 1:
             raise fail(
                 "STRUCTURE/035",
