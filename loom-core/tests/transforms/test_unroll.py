@@ -23,8 +23,8 @@ func.def public @f(%n: index, %x: view<16xi32>, %y: view<16xi32>) -> (i32) {{
   %zero = scalar.constant 3 : i32
   %lo = index.constant 0 : index
   %hi = index.constant {hi} : index
-  %st = index.constant 1 : index
-  %r = scf.for %i = [%lo to {upper} step %st](%acc = %zero : i32) -> (i32) {policy} {{
+  %st = index.constant {step} : index
+  %r = scf.for %i = [{lower} to {upper} step {stride}](%acc = %zero : i32) -> (i32) {policy} {{
 {body}
     scf.yield %next : i32
   }}
@@ -42,12 +42,28 @@ STORE = """\
     %next = scalar.addi %acc, %a : i32"""
 
 
-def unrolled(
-    policy: str, body: str = SUM, *, fence: bool = False, factor: int = 2, hi: int = 2, upper: str = "%hi"
-) -> Module:
-    """The module after nothing but unrolling."""
+def program(
+    policy: str,
+    body: str = SUM,
+    *,
+    fence: bool = False,
+    factor: int = 2,
+    hi: int = 2,
+    step: int = 1,
+    lower: str = "%lo",
+    upper: str = "%hi",
+    stride: str = "%st",
+) -> str:
+    """A function around a loop of a policy; ``lower``, ``upper`` and ``stride`` are the values that it takes."""
     body = body.format(fence="    scf.schedule.fence\n" if fence else "")
-    module = parse_module(TEXT.format(policy=policy, body=body, factor=factor, hi=hi, upper=upper), "t.loom")
+    return TEXT.format(
+        policy=policy, body=body, factor=factor, hi=hi, step=step, lower=lower, upper=upper, stride=stride
+    )
+
+
+def unrolled(policy: str, body: str = SUM, **change: Any) -> Module:
+    """The module after nothing but unrolling."""
+    module = parse_module(program(policy, body, **change), "t.loom")
     assert verify_module(module) == []
     unroll_loops(module.symbols()["f"], {})
     assert verify_module(module) == []
@@ -88,17 +104,8 @@ def test_schedules_order_the_copies(policy: str, expected: str) -> None:
 @pytest.mark.parametrize("upper", ["%hi", "%n"])
 def test_consumers_of_queued_values_come_before_new_loads(upper: str) -> None:
     """In a steady loop the recurrence schedule takes old queue values before the loads that replace them."""
-    module = parse_module(
-        TEXT.format(
-            policy="pipeline(%factor) unroll(%factor) schedule(recurrence)",
-            factor=2,
-            hi=9,
-            upper=upper,
-            body=SUM.format(fence=""),
-        ),
-        "t.loom",
-    )
-    module = specialize(module, None).module
+    text = program("pipeline(%factor) unroll(%factor) schedule(recurrence)", hi=9, upper=upper)
+    module = specialize(parse_module(text, "t.loom"), None).module
     steady = next(op for op in module.walk() if op.name == "scf.for")
     assert len(steady.results) == 2
     names = [SHORT[op.name] for op in steady.regions[0].entry if op.name in SHORT]
@@ -157,36 +164,77 @@ def test_whole_groups_need_no_guard(hi: int, conditionals: int) -> None:
     assert sum(op.name == "scf.if" for op in module.walk()) == conditionals
 
 
+BARE = "a full unroll needs an exact "
+FACTOR = "the factor must be an exact positive value"
+STEP = "the step must be an exact positive value"
+WIDE = 1 << 62
+
+# Policy, what is different from a loop that is fine, and the diagnostic's attribute, value and constraint.
+REFUSED: dict[str, tuple[str, dict[str, Any], str, int, str]] = {
+    "bare, lower bound not exact": ("unroll", {"lower": "%n"}, "unroll", 0, BARE + "lower bound"),
+    "bare, upper bound not exact": ("unroll", {"upper": "%n"}, "unroll", 0, BARE + "upper bound"),
+    "bare, step not exact": ("unroll", {"stride": "%n"}, "unroll", 0, BARE + "step"),
+    "bare, nothing exact": (
+        "unroll",
+        {"lower": "%n", "upper": "%n", "stride": "%n"},
+        "unroll",
+        0,
+        BARE + "lower bound, upper bound, step",
+    ),
+    "bare, step zero": ("unroll", {"step": 0}, "step", 0, "the step must be positive"),
+    "bare, step negative": ("unroll", {"step": -1}, "step", -1, "the step must be positive"),
+    "bare, too many iterations": (
+        "unroll",
+        {"hi": 1 << 40},
+        "unroll",
+        1 << 40,
+        f"unrolling {1 << 40} iterations makes more than {1 << 20} operations",
+    ),
+    "factor zero": ("unroll(%factor)", {"factor": 0}, "unroll_factor", 0, FACTOR),
+    "factor negative": ("unroll(%factor)", {"factor": -2}, "unroll_factor", -2, FACTOR),
+    "factor not exact": ("unroll(%n)", {}, "unroll_factor", 0, FACTOR),
+    "factor, step zero": ("unroll(%factor)", {"step": 0}, "step", 0, STEP),
+    "factor, step negative": ("unroll(%factor)", {"step": -3}, "step", -3, STEP),
+    "factor, step not exact": ("unroll(%factor)", {"stride": "%n"}, "step", 0, STEP),
+    "factor times step too large": (
+        "unroll(%factor)",
+        {"step": WIDE, "factor": 2},
+        "unroll_factor",
+        2,
+        "the factor times the step must fit the type of the positions",
+    ),
+    "too many copies": (
+        "unroll(%factor)",
+        {"factor": 1 << 21},
+        "unroll_factor",
+        1 << 21,
+        f"the copies must not make more than {1 << 20} operations",
+    ),
+}
+
+
 @pytest.mark.seed("U01")
-@pytest.mark.parametrize(
-    ("policy", "factor", "upper", "name"),
-    [
-        ("unroll", 1, "%n", "unroll"),
-        ("unroll(%factor)", 0, "%hi", "unroll_factor"),
-        ("unroll(%factor)", -2, "%hi", "unroll_factor"),
-        ("unroll(%n)", 2, "%hi", "unroll_factor"),
-        ("unroll(%factor)", 1 << 21, "%hi", "unroll_factor"),
-    ],
-)
-def test_requests_that_cannot_be_met_are_refused(policy: str, factor: int, upper: str, name: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_requests_that_cannot_be_met_are_refused(name: str) -> None:
+    """Every rule by itself, at the loop that asked; the same loop is fine without the request."""
+    policy, change, attribute, value, expected = REFUSED[name]
     with pytest.raises(LoomError) as caught:
-        unrolled(policy, factor=factor, upper=upper)
+        unrolled(policy, **change)
     (found,) = caught.value.diagnostics
-    assert (found.code, found.params["attr_name"]) == ("STRUCTURE/014", name)
-    if policy == "unroll":
-        assert found.params["expected_constraint"] == "a full unroll needs an exact upper bound"
+    assert found.code == "STRUCTURE/014"
+    assert found.params == {"attr_name": attribute, "actual_value": value, "expected_constraint": expected}
+    assert found.position() == ("t.loom", 7, 8)
+    assert verify_module(parse_module(program("", **change), "t.loom")) == []
 
 
-def test_a_full_unroll_of_too_many_iterations_is_refused() -> None:
-    with pytest.raises(LoomError) as caught:
-        unrolled("unroll", hi=1 << 40)
-    assert caught.value.diagnostics[0].params["attr_name"] == "unroll"
+@pytest.mark.seed("U01")
+def test_a_bare_keyword_and_a_factor_exclude_each_other() -> None:
+    (found,) = verify_module(parse_module(program("unroll(%factor) unroll"), "t.loom"))
+    assert (found.code, found.params["expected_constraint"]) == ("STRUCTURE/014", "either bare or with a factor")
 
 
 def test_reports_tell_the_group() -> None:
-    module = parse_module(
-        TEXT.format(policy="unroll(%factor)", factor=3, hi=7, upper="%hi", body=SUM.format(fence="")), "t.loom"
-    )
+    module = parse_module(program("unroll(%factor)", factor=3, hi=7), "t.loom")
     (row,) = (detail.row() for detail in unroll_loops(module.symbols()["f"], {}))
     assert (row["category"], row["outcome"], row["policy"]) == ("scf-unroll", "unrolled", "factor")
     assert (row["unroll_factor"], row["trip_count"], row["step"], row["lower"]) == (3, 7, 1, 0)
