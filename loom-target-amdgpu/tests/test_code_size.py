@@ -309,3 +309,66 @@ def test_reads_are_not_moved_across_writes() -> None:
     names = mnemonics(text)
     assert count(names, "ds_load_2addr") == 0
     assert count(names, "ds_load_b32") == 8
+
+
+# -- collectives and floats ------------------------------------------------------------------------------------------
+
+TOTAL = """kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  %width = index.constant WIDTH : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%p: buffer, %out: buffer) {
+  %origin = index.constant 0 : offset
+  %in = buffer.view %p[%origin] : buffer -> view<WIDTHxTYPE>
+  %vo = buffer.view %out[%origin] : buffer -> view<WIDTHxTYPE>
+  %i = kernel.workitem.id<x> : index
+  %x = view.load %in[%i] : view<WIDTHxTYPE> -> TYPE
+  %total = kernel.workgroup.reduce<KIND> %x : TYPE
+  view.store %total, %vo[%i] : TYPE, view<WIDTHxTYPE>
+  kernel.return
+}
+"""
+
+
+def total(kind: str, type_: str, width: int) -> str:
+    """The kernel in which every work-item gets the total of its workgroup."""
+    return TOTAL.replace("KIND", kind).replace("TYPE", type_).replace("WIDTH", str(width))
+
+
+@pytest.mark.parametrize("target", ["amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942"])
+@pytest.mark.parametrize(("kind", "type_", "word"), [("addf", "f32", "add_f32"), ("maxsi", "i32", "max_i32")])
+def test_neighbours_are_combined_without_moving_them(target: str, kind: str, type_: str, word: str) -> None:
+    names = mnemonics(total(kind, type_, 128), target)
+    assert count(names, f"v_{word}_dpp") == 4
+    assert count(names, "ds_swizzle_b32") == 1
+    assert count(names, "ds_bpermute_b32") == (1 if target.endswith("gfx942") else 0)
+
+
+def test_totals_of_a_few_waves_are_read_at_once() -> None:
+    names = mnemonics(total("addf", "f32", 128))
+    assert count(names, "ds_load_b128") == 1
+    assert count(names, "s_barrier") == 1  # nobody writes the storage again
+    assert count(names, "v_add_f32") == 8
+
+
+def test_quiet_values_are_not_quieted_again() -> None:
+    assert count(mnemonics(total("maxnumf", "f32", 128)), "v_mul_f32") == 1  # what comes from memory
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [32, 64, 96, 128, 256, 512])
+@pytest.mark.parametrize("kind", ["addi", "maxsi", "minui", "xori", "andi"])
+def test_integer_totals_agree(target: str, width: int, kind: str) -> None:
+    values = np.random.default_rng(width).integers(-(2**31), 2**31, width, dtype=np.int64).astype(np.int32)
+    agree(total(kind, "i32", width), target, [], [values, np.zeros(width, np.int32)])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [64, 128, 160, 256])
+@pytest.mark.parametrize("kind", ["maxnumf", "minnumf", "addf"])
+def test_float_totals_agree(target: str, width: int, kind: str) -> None:
+    """Small integers, whose sums are exact in any order; NaNs of both kinds where they are ignored."""
+    values = np.random.default_rng(width).integers(-1000, 1000, width).astype(np.float32)
+    if kind != "addf":
+        values.view(np.uint32)[[1, 40]] = 0x7F800001, 0x7FC00000
+    agree(total(kind, "f32", width), target, [], [values, np.zeros(width, np.float32)])

@@ -88,6 +88,18 @@ AaB | v_fmamk_f16 | dst:v.low16 | a:v.low16 c:v.low16 | imm16! | <mode map=dst,a
 * | v_readlane_b32 | dst:s | value:v lane:s | | noexec |
 AaB | v_writelane_b32 | dst:v=old | old:v value:s lane:s | | noexec map=dst,value,lane | src1_inline(lane=lane!)
 34 | v_writelane_b32_src1_inline | dst:v=old | old:v value:s | lane! | isa=v_writelane_b32 noexec map=dst,value,lane |
+# own: with the first source from another lane; one that has none keeps its own value
+* | v_add_f32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_add_f32 form=dpp16 fmt=VOP2 <mode map=dst,lhs,rhs |
+* | v_min_f32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_min_f32 form=dpp16 fmt=VOP2 <mode map=dst,lhs,rhs |
+* | v_max_f32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_max_f32 form=dpp16 fmt=VOP2 <mode map=dst,lhs,rhs |
+* | v_add_u32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_add_u32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_min_i32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_min_i32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_max_i32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_max_i32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_min_u32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_min_u32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_max_u32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_max_u32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_and_b32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_and_b32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_or_b32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_or_b32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
+* | v_xor_b32_dpp | dst:v=lhs | lhs:v rhs:v | dpp_ctrl | isa=v_xor_b32 form=dpp16 fmt=VOP2 map=dst,lhs,rhs |
 # own: floats
 * | v_rcp_iflag_f32 v_fract_f32 v_frexp_mant_f32 v_frexp_exp_i32_f32 | dst:v | input:sv | | <mode |
 * | v_ldexp_f32 | dst:v | value:sv exponent:sv | | <mode | src1_inline(exponent=imm32!)

@@ -1,6 +1,7 @@
 """Selection of subgroup collectives.
 
-Where control flow is uniform, lanes exchange values pairwise (``ds_bpermute``) in a logarithmic number of steps; lanes
+Where control flow is uniform, lanes exchange values pairwise in a logarithmic number of steps, neighbours within the
+instruction that combines them, others by ``ds_swizzle`` and ``ds_bpermute``; lanes
 that a last, partial wave does not have take part with the identity of the operation. Under a divergent condition
 only the active lanes may be touched: there a scalar loop visits them one after the other.
 """
@@ -17,6 +18,7 @@ from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.kernel import lane_id
 from loom_target_amdgpu.select.scalar import combine as combine_conditions
 from loom_target_amdgpu.select.scalar import float_bits
+from loom_target_amdgpu.select.scalar_float import quiet
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import MASK32, V1, Condition, Number, ScalarTest, Vector, Word
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, element_type, elements
@@ -148,17 +150,53 @@ def _subgroup_reduce(s: Selector, op: Any) -> None:
         found = [_serial(s, words, neutral, apply, lambda i: _same_cluster(s, i, size, stride)) for words in values]
     else:
         with everyone(s, values, neutral) as filled:
-            found = [butterfly(s, words, apply, size, stride) for words in filled]
+            found = [butterfly(s, words, kind, type_, size, stride) for words in filled]
     deliver(s, op.result, found, type_)
 
 
-def butterfly(s: Selector, words: Words, apply: Combiner, size: int, stride: int) -> Words:
-    lane = lane_id(s)
+def butterfly(s: Selector, words: Words, kind: str, type_: ScalarType, size: int, stride: int) -> Words:
+    """Combine the ``size`` lanes that are ``stride`` apart, pairwise; all lanes of the wave are active."""
+    apply = combiner(s, kind, type_)
+    mnemonic = _NEIGHBOURS.get((kind, type_.text)) if stride == 1 else None
     step = stride
     while step < size * stride:
-        words = apply(words, _fetch(s, words, s.arith.binary("xor", lane, step)))
+        control = _MIRRORS.get(step)
+        if mnemonic is not None and control is not None:
+            own = s.emit.register(words[0], False)
+            if kind in ("minnumf", "maxnumf"):
+                own = s.emit.register(quiet(s, own), False)
+            words = (s.emit.op(mnemonic, own, own, dpp_ctrl=control),)
+        else:
+            words = apply(words, _exchange(s, words, step))
         step *= 2
     return words
+
+
+# Steps between lanes -> the permutation that reaches them. When halves of eight and rows of sixteen are turned round,
+# all lanes of a smaller group hold the same already, so that any lane of the other group will do.
+_MIRRORS: Final = {1: 0xB1, 2: 0x4E, 4: 0x141, 8: 0x140}
+_NEIGHBOURS: Final = {
+    ("addf", "f32"): "v_add_f32_dpp",
+    ("minnumf", "f32"): "v_min_f32_dpp",
+    ("maxnumf", "f32"): "v_max_f32_dpp",
+    ("addi", "i32"): "v_add_u32_dpp",
+    ("minsi", "i32"): "v_min_i32_dpp",
+    ("maxsi", "i32"): "v_max_i32_dpp",
+    ("minui", "i32"): "v_min_u32_dpp",
+    ("maxui", "i32"): "v_max_u32_dpp",
+    ("andi", "i32"): "v_and_b32_dpp",
+    ("ori", "i32"): "v_or_b32_dpp",
+    ("xori", "i32"): "v_xor_b32_dpp",
+}
+_SWIZZLE_ALL: Final = 0x1F
+
+
+def _exchange(s: Selector, words: Words, step: int) -> Words:
+    """The words of the lane whose number differs in one bit."""
+    if step < 32:
+        pattern = step << 10 | _SWIZZLE_ALL
+        return tuple(s.emit.op("ds_swizzle_b32", s.emit.register(w, False), offset=pattern) for w in words)
+    return _fetch(s, words, s.arith.binary("xor", lane_id(s), step))
 
 
 def _same_cluster(s: Selector, other: Word, size: int, stride: int) -> Condition:

@@ -437,6 +437,7 @@ def _movable(descriptor: Descriptor) -> bool:
         or effects.writes
         or effects.barrier
         or descriptor.mnemonic.startswith(_LANE_OPS)
+        or descriptor.mnemonic.endswith("_dpp")
     ):
         return False
     if "scc" in effects.implicit_reads or "exec" in effects.implicit_writes:

@@ -49,6 +49,11 @@ def fma(s: Selector, a: Word, b: Word, c: Word) -> Word:
     return emit.op("v_fma_f32", *registers)
 
 
+def fma_less(s: Selector, a: Word, b: Word, c: Word) -> Word:
+    """c - a * b, rounded once."""
+    return s.emit.op("v_fma_f32_neg_a", a, b, c)
+
+
 def negated(s: Selector, x: Word) -> Word:
     """-x."""
     return s.arith.binary("xor", x, 0x80000000)
@@ -86,8 +91,7 @@ def exp_parts(s: Selector, x: Word) -> tuple[Word, Word]:
     """e^x = power * 2^n with n the nearest integer to x / ln 2: (power, n), for arguments of moderate size."""
     emit = s.emit
     n = emit.op("v_rndne_f32", emit.op("v_mul_f32", _LOG2_E, x))
-    negative = negated(s, n)
-    rest = fma(s, negative, _LN2_LOW, fma(s, negative, _LN2_HIGH, x))
+    rest = fma_less(s, n, _LN2_LOW, fma_less(s, n, _LN2_HIGH, x))
     return emit.op("v_exp_f32", emit.op("v_mul_f32", _LOG2_E, rest)), emit.op("v_cvt_i32_f32", n)
 
 

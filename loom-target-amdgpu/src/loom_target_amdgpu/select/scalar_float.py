@@ -6,9 +6,11 @@ language are used only under ``afn``; what has no exact sequence here is refused
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from loom.dialects.low import ops as low
 from loom.ir.core import Op, Value
 from loom.ir.types import RegType, ScalarType
 from loom_target_amdgpu.descriptors.comparisons import FLOAT as FLOAT_COMPARISONS
@@ -164,7 +166,7 @@ def min_max_f32(s: Selector, a: Word, b: Word, larger: bool, spread: bool) -> Wo
         return emit.op("v_maximum_f32" if larger else "v_minimum_f32", a, b)
     # In IEEE mode the instruction returns a quiet NaN for a signalling operand; quieting both first keeps the rule
     # that a NaN operand is ignored.
-    x, y = (_quiet(s, w) for w in (a, b))
+    x, y = (quiet(s, w) for w in (a, b))
     found = emit.op(f"v_{word}_f32", x, y)
     if not spread:
         return found
@@ -172,11 +174,31 @@ def min_max_f32(s: Selector, a: Word, b: Word, larger: bool, spread: bool) -> Wo
     return s.arith.select(Mask(nan), emit.op("v_add_f32", x, y), found)
 
 
-def _quiet(s: Selector, word: Word) -> Word:
+_QUIETING: Final = re.compile(
+    r"v_(add|sub|subrev|mul|fma|fmac|fmaak|fmamk|min|max|minimum|maximum|ldexp|exp|log|sqrt|rcp|rsq|div_fixup)_f32"
+    r"|v_(cvt_f32|rndne_f32|floor_f32|ceil_f32|trunc_f32)"
+)
+_MOVES: Final = ("v_mov_b32_copy", "ds_swizzle_b32", "ds_bpermute_b32", "v_readfirstlane_b32")
+_FAR: Final = 6
+
+
+def quiet(s: Selector, word: Word) -> Word:
+    """An f32 word in which no NaN is a signalling one."""
     if isinstance(word, int):
         nan = word & 0x7FFFFFFF > 0x7F800000
         return word | 0x400000 if nan else word
-    return s.emit.op("v_mul_f32", _ONE32, word)
+    return word if word in s.quiet or _is_quiet(word, _FAR) else s.emit.op("v_mul_f32", _ONE32, word)
+
+
+def _is_quiet(word: Value, steps: int) -> bool:
+    """Whether arithmetic made the word: its results are quiet, whatever lane they are moved to."""
+    op = word.defining_op
+    if not isinstance(op, low.Packet) or steps == 0:
+        return False
+    name = op.key.removeprefix("amdgpu.")
+    if name.startswith(_MOVES):
+        return _is_quiet(op.operands[-1], steps - 1)
+    return _QUIETING.match(name) is not None
 
 
 def _min_max_f64(s: Selector, a: Word, b: Word, larger: bool, spread: bool) -> Value:
@@ -408,6 +430,7 @@ def _round_away_f64(s: Selector, wide: Word) -> Value:
 
 
 # -- comparisons and tests -------------------------------------------------------------------------------------------
+
 
 def _compare(s: Selector, op: Any) -> None:
     s.set(op.result, compare_floats(s, op, op.predicate, op.lhs, op.rhs, op.result.name))

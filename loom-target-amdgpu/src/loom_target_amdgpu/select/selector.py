@@ -131,6 +131,8 @@ class Selector:
         self.symbols = symbols
         self.descriptor_set = descriptor_set
         self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
+        self.quiet: set[Value] = set()
+        """f32 registers that are known to hold no signalling NaN, for another reason than where they are computed"""
         self.written: set[str] = set()
         self.disjoint: set[str] = set()
         self.divergent = 0
