@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from loom import api
+from loom.ir.core import Module
 from loom.ir.diagnostics import LoomError
 from loom.plugins.manager import find_emitter, find_target
 from loom.plugins.records import EmitRequest
@@ -106,6 +107,20 @@ def test_the_seed_kernel_reads_like_its_listing() -> None:
 def test_low_text_is_canonical(target: str) -> None:
     text = lower(ELEMENTWISE, target)
     assert api.print(api.load_bytes(text.encode(), "back.loom")) == text
+
+
+def test_low_is_printed_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[Module] = []
+
+    def print_once(module: Module) -> str:
+        printed.append(module)
+        return "text"
+
+    monkeypatch.setattr("loom.text.printer.print_module", print_once)
+    result = api.compile(api.load_bytes(ELEMENTWISE.encode(), "m.loom"), (), "amdgpu:gfx1100").result
+    assert not printed
+    assert result.low_text == "text"
+    assert printed == [result.low]
 
 
 def test_code_objects_are_reproducible_and_well_formed(tmp_path: Path) -> None:

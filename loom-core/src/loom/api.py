@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loom.ir.core import Module, Op, symbol_name
 from loom.ir.diagnostics import Diagnostic, LoomError, SourceFile, Span, did_you_mean, fail
+from loom.ir.garbage import no_collection
 from loom.ir.records import record
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from loom.launch_config import LaunchConfig
     from loom.link.member import Linkable
     from loom.passes.requests import Request
-    from loom.plugins.records import EmitRequest, EmitResult, TargetProfile
+    from loom.plugins.records import EmitRequest, EmitResult, Emitter, TargetProfile
     from loom.specialize.select import Selection
     from loom.transforms.loops_report import PolicyDetail
 
@@ -251,7 +252,6 @@ def compile(
     (:func:`loom.passes.requests.read_requests` reads it); what is left to bind or inline behind it is an error.
     """
     from loom.plugins.manager import find_emitter
-    from loom.plugins.records import EmitRequest
 
     profile = _as_target(target)
     if format is None:
@@ -282,6 +282,20 @@ def compile(
             emitter_key=format,
         )
     names = select_roots(module, roots, emitter.root_traits, format)
+    with no_collection():
+        return _compile(module, names, profile, emitter, options or {}, pipeline)
+
+
+def _compile(
+    module: Module,
+    names: tuple[str, ...],
+    profile: TargetProfile | None,
+    emitter: Emitter,
+    options: Mapping[str, object],
+    pipeline: Sequence[Request] | None,
+) -> Compilation:
+    from loom.plugins.records import EmitRequest
+
     selections: tuple[Selection, ...] = ()
     loops: tuple[PolicyDetail, ...] = ()
     if pipeline is not None:
@@ -295,7 +309,7 @@ def compile(
         work = module.clone()
         eliminate_dead_symbols(work, [op for op in work.body if symbol_name(op) in names])
     symbols = work.symbols()
-    request = EmitRequest(work, tuple(symbols[n] for n in names), profile, dict(options or {}))
+    request = EmitRequest(work, tuple(symbols[n] for n in names), profile, dict(options))
     return Compilation(emitter.emit(request), work, request, selections, loops)
 
 

@@ -49,7 +49,7 @@ def emit_assembly(request: EmitRequest) -> EmitResult:
             )
     text = assembly_of(code_object)
     name = made.primary.name.removesuffix(".hsaco") + ".s"
-    return EmitResult(Artifact(name, "assembly", text.encode()), (), made.report, made.low_text)
+    return EmitResult(Artifact(name, "assembly", text.encode()), (), made.report, made.low)
 
 
 def assembly_of(code_object: CodeObject) -> str:

@@ -75,12 +75,8 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
                 constraint_key="export.unique",
             )
     data = link(compiled, processor, _constant_data(compiled, module))
-    from loom.text.printer import print_module
-
     report = {"entries": [entry(k.op.callee, c, processor) for k, c in zip(kernels, compiled, strict=True)]}
-    return EmitResult(
-        Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, print_module(module)
-    )
+    return EmitResult(Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, module)
 
 
 def _constant_data(kernels: Sequence[CompiledKernel], module: Module) -> list[DataImage]:

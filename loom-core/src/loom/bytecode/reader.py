@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import zlib
 from collections.abc import Mapping
 from typing import Final
@@ -22,6 +21,7 @@ from loom.bytecode.varint import decode_words
 from loom.ir.attributes import Encoding
 from loom.ir.core import Block, Module, Op
 from loom.ir.diagnostics import Location, LoomError, did_you_mean, fail
+from loom.ir.garbage import no_collection
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import ERROR, Type
 from loom.spec.registry import known_names, lookup
@@ -116,19 +116,12 @@ class BytecodeFile:
         module.header = self.header
         module.aliases = dict(self.aliases)
         self._tables.strings.load()
-        # As in reading text: collecting cyclic garbage while a large program grows costs time and frees nothing.
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            with deep_recursion():
-                try:
-                    for place in self.entries.places():
-                        self._decode(place, module.body)
-                except Damage as damage:
-                    raise damage.located(self.filename) from None
-        finally:
-            if was_enabled:
-                gc.enable()
+        with no_collection(), deep_recursion():
+            try:
+                for place in self.entries.places():
+                    self._decode(place, module.body)
+            except Damage as damage:
+                raise damage.located(self.filename) from None
         return module
 
     # -- tables --------------------------------------------------------------------------------------------

@@ -162,6 +162,8 @@ class _Pressure:
             self._kept.update(edge.args)
         self.defines: list[list[VReg]] = []
         self.reads: list[list[VReg]] = []
+        # Candidates are asked again and again; their answers change only when they become the last user of a value.
+        self._changes: dict[int, dict[str, int]] = {}
         for node, members in enumerate(graph.members):
             defined = {v: None for inst in members for v in inst.results if v.reg_class in self.bank}
             used = {v: None for inst in members for v in inst.operands if v.reg_class in self.bank}
@@ -179,6 +181,12 @@ class _Pressure:
 
     def change(self, node: int) -> dict[str, int]:
         """Bank -> units more (or fewer) live once ``node`` has been placed."""
+        known = self._changes.get(node)
+        if known is None:
+            known = self._changes[node] = self._compute_change(node)
+        return known
+
+    def _compute_change(self, node: int) -> dict[str, int]:
         delta: dict[str, int] = {}
         for value in self.defines[node]:
             if value in self._kept or self.users.get(value, ()) != {node}:
@@ -211,6 +219,8 @@ class _Pressure:
             users = self.users.get(value, set())
             if len(users) == 1 and value not in self._kept:
                 last.extend(users)
+        for other in last:
+            self._changes.pop(other, None)
         return last
 
 

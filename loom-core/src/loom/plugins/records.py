@@ -84,12 +84,24 @@ class EmitRequest:
 
 @record
 class EmitResult:
-    """What an emitter makes: the primary artifact, further ones, and report data by group."""
+    """What an emitter makes: the primary artifact, further ones, report data by group, and the target Low.
+
+    The Low is text, or a module that is printed when somebody asks.
+    """
 
     primary: Artifact
     extras: tuple[Artifact, ...] = ()
     report: Mapping[str, object] = attrs.field(factory=dict)
-    low_text: str | None = None
+    low: Module | str | None = attrs.field(default=None, repr=False)
+
+    @property
+    def low_text(self) -> str | None:
+        """The target Low in canonical text, or ``None`` when the format has none."""
+        if self.low is None or isinstance(self.low, str):
+            return self.low
+        from loom.text.printer import print_module
+
+        return print_module(self.low)
 
 
 @record

@@ -6,11 +6,11 @@ they share: the token position, the names in scope, and recovery after an error.
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from loom.ir.core import Block, Module, Op, Region, Value
 from loom.ir.diagnostics import Diagnostic, Location, LoomError, Related, SourceFile, Span, did_you_mean
+from loom.ir.garbage import no_collection
 from loom.ir.recursion import MAX_REGION_DEPTH, deep_recursion
 from loom.ir.types import ERROR, SCALARS, Type
 from loom.spec.registry import lookup
@@ -564,16 +564,8 @@ def _current_form(text: str, name: str, migrate: bool) -> Parser | None:
 
 def _read(parser: Parser) -> Module:
     module = Module(parser.source.name)
-    # Building a large program makes millions of objects that reference each other; collecting while they are
-    # all still alive costs time and frees nothing.
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        with deep_recursion():
-            _read_module(parser, module)
-    finally:
-        if was_enabled:
-            gc.enable()
+    with no_collection(), deep_recursion():
+        _read_module(parser, module)
     if parser.diagnostics:
         raise LoomError(parser.diagnostics)
     return module
