@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from loom_sim.amdgpu.emitter import Emitter, Value
-from loom_sim.amdgpu.execute import access, atomics
+from loom_sim.amdgpu.execute import access, atomics, buffers, formatted
 from loom_sim.amdgpu.instruction import OFF, Instruction, Operand
 from loom_sim.amdgpu.state import Array
 
@@ -80,9 +80,12 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     if "lds" in name or inst.form.endswith("lds"):
         _load_to_lds(em, inst)
         return True
-    if "addtid" in name or "_tr_" in name or "block" in name or "format" in name:
-        raise em.unsupported("this addressing or format conversion is not supported")
+    if "addtid" in name or "_tr_" in name or "block" in name:
+        raise em.unsupported("this addressing is not supported")
     em.site()
+    if "_format_" in name:
+        formatted.translate(em, inst)
+        return True
     _, separator, operation = name.partition("_atomic_")
     if separator:
         _atomic(em, inst, operation)
@@ -137,7 +140,7 @@ def _atomic(em: Emitter, inst: Instruction, operation: str) -> None:
     want_old = result is not None
     bound = em.let(f"{em.const(atomics.bind)}({em.const(atomic)}, [{', '.join(words)}], {want_old})")
     if inst.format in _BUFFER:
-        low, high, inside = _buffer_address(em, inst, atomic.nbytes)
+        low, high, inside = buffers.address_of(em, inst, atomic.nbytes)
         old = em.let(f"M.global_atomic(g, {low}, {high}, 0, {atomic.nbytes}, {inside}, {bound})")
     elif inst.format in _SCRATCH:
         raise em.unsupported("scratch atomics do not exist")
@@ -152,98 +155,17 @@ def _atomic(em: Emitter, inst: Instruction, operation: str) -> None:
             em.write_vector32(em.vector_index(result.code + k), Value(em.let(f"{old}[{k}]")))
 
 
-# --- buffer resources ---
-
-
-def buffer_address(
-    words: tuple[Array, Array, Array, Array],
-    index: Array | None,
-    offset: Array,
-    scalar_offset: Array,
-    nbytes: int,
-    active: Array,
-    modern: bool,
-) -> tuple[Array, Array, Array]:
-    """Address words and in-range lanes of a buffer access.
-
-    Resource layout and range checking: AMD ISA documents, "Buffer Resource Descriptor" and "Range checking". The
-    scalar offset takes no part in range checking.
-
-    Raises:
-        NotImplementedError: a swizzled buffer.
-    """
-    base_low, second, records, flags = words
-    if (second >> _U32(30)).any() or (second >> _U32(31)).any():
-        raise NotImplementedError("swizzled buffers are not supported")
-    base_high = second & _U32(0xFFFF)
-    stride = second >> _U32(16) & _U32(0x3FFF)
-    last = offset.astype(np.uint64) + np.uint64(nbytes)
-    element = np.zeros((1, 1), _U32) if index is None else index
-    raw = last <= records
-    structured = element < records
-    if modern:
-        select = flags >> _U32(28) & _U32(3)
-        fits = structured & (last <= np.where(stride == 0, np.uint64(1 << 32), stride.astype(np.uint64)))
-        inside = np.where(
-            select == 3, raw, np.where(select == 2, records != 0, np.where(select == 1, structured, fits))
-        )
-    else:
-        inside = np.where(stride == 0, raw, structured)
-    address = (
-        (base_low.astype(np.uint64) | base_high.astype(np.uint64) << np.uint64(32))
-        + scalar_offset.astype(np.uint64)
-        + offset.astype(np.uint64)
-        + element.astype(np.uint64) * stride.astype(np.uint64)
-    )
-    return address.astype(_U32), (address >> np.uint64(32)).astype(_U32), np.broadcast_to(inside, active.shape) & active
-
-
-def _buffer_address(em: Emitter, inst: Instruction, nbytes: int) -> tuple[str, str, str]:
-    resource = inst.operand("srsrc") or inst.operand("rsrc")
-    assert resource is not None
-    parts = [em.scalar32(resource.code + k) for k in range(4)]
-    for part in parts:
-        em.check(part, "the buffer resource")
-    vector = inst.operand("vaddr")
-    form = inst.form.removesuffix("_rtn").removesuffix("_lds").removeprefix("rtn_")
-    index: str = "None"
-    offset = em.bits(inst.get("offset")).name
-    if vector is not None and vector.code != OFF:
-        first = em.vector32(em.vector_index(vector.code))
-        em.check(first, "the buffer index or offset")
-        if form in ("idxen", "bothen"):
-            index = first.name
-        if form == "offen":
-            offset = em.let(f"{first.name} + {offset}")
-        elif form == "bothen":
-            second = em.vector32(em.vector_index(vector.code + 1))
-            em.check(second, "the buffer offset")
-            offset = em.let(f"{second.name} + {offset}")
-    scalar_offset = inst.operand("soffset")
-    base = em.bits(0)
-    if scalar_offset is not None and scalar_offset.code != OFF and not em.is_null(scalar_offset.code):
-        base = em.source(scalar_offset, "u32", 31)
-        em.check(base, "the scalar offset")
-    words = ", ".join(p.name for p in parts)
-    modern = em.traits.family != "gfx942"
-    triple = em.let(f"{em.const(buffer_address)}(({words}), {index}, {offset}, {base.name}, {nbytes}, E, {modern})")
-    return em.let(f"{triple}[0]"), em.let(f"{triple}[1]"), em.let(f"{triple}[2]")
-
-
-def zero_outside(words: list[Array], inside: Array) -> list[Array]:
-    """Out-of-range buffer loads return zero."""
-    return [np.where(inside, w, _U32(0)) for w in words]
-
-
 def _buffer(em: Emitter, inst: Instruction, move: access.Access) -> None:
-    low, high, inside = _buffer_address(em, inst, move.nbytes)
+    low, high, inside = buffers.address_of(em, inst, move.nbytes)
     data = inst.operand("vdata")
     assert data is not None
     if move.store:
         words = access.stored_words(em, move, data.code, checked=True)
         em.emit(f"M.global_store(g, {low}, {high}, 0, {move.nbytes}, {inside}, [{', '.join(words)}])")
         return
-    loaded = em.let(f"{em.const(zero_outside)}(M.global_load(g, {low}, {high}, 0, {move.nbytes}, {inside}), {inside})")
+    loaded = em.let(
+        f"{em.const(buffers.zero_outside)}(M.global_load(g, {low}, {high}, 0, {move.nbytes}, {inside}), {inside})"
+    )
     access.write_loaded(em, move, data.code, _each(em, loaded, move.nbytes))
 
 
@@ -261,9 +183,9 @@ def _load_to_lds(em: Emitter, inst: Instruction) -> None:
     start = em.scalar32(em.traits.m0_code)
     em.check_everywhere(start, "the LDS address")
     if inst.format in _BUFFER:
-        low, high, inside = _buffer_address(em, inst, move.nbytes)
+        low, high, inside = buffers.address_of(em, inst, move.nbytes)
         arguments = f"g, {low}, {high}, 0, {move.nbytes}, {inside}"
-        loaded = em.let(f"{em.const(zero_outside)}(M.global_load({arguments}), {inside})")
+        loaded = em.let(f"{em.const(buffers.zero_outside)}(M.global_load({arguments}), {inside})")
     else:
         low, high = _address(em, inst)
         loaded = em.let(f"M.global_load(g, {low}, {high}, {inst.get('offset')}, {move.nbytes}, {em.mask_argument()})")
