@@ -103,6 +103,12 @@ def _loop_fusion(function: Op, module: Module, context: Context, options: Option
     return Outcome((), {"loops-joined": fuse_loops(function, context.facts)})
 
 
+def _async_legality(function: Op, module: Module, context: Context, options: Options) -> None:
+    from loom.transforms.async_legality import check_transfers
+
+    check_transfers(function)
+
+
 def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
     from loom.transforms.blocks import simplify_blocks
 
@@ -204,6 +210,12 @@ PASSES: Final[Mapping[str, PassInfo]] = {
         PassInfo("cse", "function", "merge equal pure operations", _cse),
         PassInfo("dce", "function", "drop unused operations without effects", _dce),
         PassInfo("inline-callables", "module", "inline calls as their policies say", _inline),
+        PassInfo(
+            "kernel-async-legality",
+            "function",
+            "check that asynchronous transfers are waited for in order; changes nothing",
+            _async_legality,
+        ),
         PassInfo(
             "licm",
             "function",
