@@ -15,11 +15,16 @@ from loom_target_amdgpu.code_object.reader import read_code_object
 _HOUSEKEEPING = ("s_wait", "s_nop", "s_delay_alu", "s_clause")
 
 
+def assembly(text: str, target: str = "amdgpu:gfx1100") -> str:
+    """Instructions of the only kernel."""
+    listing = assembly_of(read_code_object(compile_text(text, target).primary.data))
+    return listing.partition(":\n")[2].partition(".size")[0]
+
+
 def mnemonics(text: str, target: str = "amdgpu:gfx1100") -> list[str]:
-    """Mnemonics of the only kernel, waits and delays aside."""
-    assembly = assembly_of(read_code_object(compile_text(text, target).primary.data))
-    code = assembly.partition(":\n")[2].partition(".size")[0]
-    found = re.findall(r"^  (\w+)", code, re.MULTILINE)
+    """Mnemonics of the only kernel, waits and delays aside; an instruction of two halves has two."""
+    found = re.findall(r"^  (\w+)|:: (\w+)", assembly(text, target), re.MULTILINE)
+    found = [(first or second).replace("v_dual_", "v_") for first, second in found]
     return [name for name in found if not name.startswith(_HOUSEKEEPING)]
 
 
@@ -372,3 +377,63 @@ def test_float_totals_agree(target: str, width: int, kind: str) -> None:
     if kind != "addf":
         values.view(np.uint32)[[1, 40]] = 0x7F800001, 0x7FC00000
     agree(total(kind, "f32", width), target, [], [values, np.zeros(width, np.float32)])
+
+
+# -- loops -----------------------------------------------------------------------------------------------------------
+
+# The counter is read late in the body, by an access to workgroup storage that has to wait for a barrier.
+COUNTED = """kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  %width = index.constant 64 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
+} launch(%n_raw: index, %p: buffer, %out: buffer) {
+  %n = index.assume %n_raw [range(%n_raw, 0, 16)] : index
+  %origin = index.constant 0 : offset
+  %bytes = index.constant 4096 : offset
+  %in = buffer.view %p[%origin] : buffer -> view<1024xi32>
+  %vo = buffer.view %out[%origin] : buffer -> view<64xi32>
+  %storage = buffer.alloca<workgroup> align(16) %bytes : buffer
+  %words = buffer.view %storage[%origin] : buffer -> view<1024xi32>
+  %i = kernel.workitem.id<x> : index
+  %first = index.constant 0 : index
+  %one = index.constant 1 : index
+  %sixteen = index.constant 16 : index
+  %none = scalar.constant 0 : i32
+  %sum = scf.for %k = [%first to %n step %one](%acc = %none : i32) -> (i32) {
+    %place = index.madd %i, %sixteen, %k : index
+    %x = view.load %in[%place] : view<1024xi32> -> i32
+    view.store %x, %words[%place] : i32, view<1024xi32>
+    kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+    %y = view.load %words[%place] : view<1024xi32> -> i32
+    %next = scalar.addi %acc, %y : i32
+    scf.yield %next : i32
+  }
+  %end = index.madd %i, %sixteen, %first : index
+  %last = view.load %in[%end] : view<1024xi32> -> i32
+  %total = scalar.addi %sum, %last : i32
+  view.store %total, %vo[%i] : i32, view<64xi32>
+  kernel.return
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942"])
+def test_a_counter_is_advanced_in_place(target: str) -> None:
+    names = mnemonics(COUNTED, target)
+    assert count(names, "s_branch") == 0
+    assert count(names, "s_cbranch") == 2  # around the loop and back
+
+
+def test_what_a_loop_computes_first_serves_the_code_behind_it() -> None:
+    """``16 * i`` words are invariant: they are computed once, in front of the test that guards the loop."""
+    code = assembly(COUNTED)
+    assert re.findall(r"lshlrev_b32\w* v\d+, 6, v0", code) == re.findall(
+        r"lshlrev_b32\w* v\d+, 6, v0", code.partition("s_cmp")[0]
+    )
+    assert len(re.findall(r"lshlrev_b32\w* v\d+, 6, v0", code)) == 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [0, 1, 7, 16])
+def test_counted_loops_agree(target: str, size: int) -> None:
+    agree(COUNTED, target, [], [size, np.arange(1024, dtype=np.int32), np.zeros(64, np.int32)])

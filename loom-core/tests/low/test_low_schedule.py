@@ -453,6 +453,61 @@ def test_busy_resources_let_others_go_first() -> None:
     assert order(build, model=model) == ["l0", "x0", "x1", "l1", "x2"]
 
 
+def test_the_clock_stops_where_something_is_ready_before_a_resource_is_free() -> None:
+    """The second load would have to wait for the port until cycle 30; what is ready in cycle 4 goes first."""
+    build = Builder()
+    a = build.live_in(0)
+    one = build.op("mul", a, a, name="one")
+    build.op("load", a, name="l0")
+    build.op("load", a, name="l1")
+    two = build.op("mul", one, one, name="two")
+    build.ret(two)
+    model = TableModel(LATENCIES, busy={"load": (("port", 30),)})
+    assert order(build, model=model) == ["l0", "one", "two", "l1"]
+
+
+def counted(late: str) -> Builder:
+    """A loop that counts to ``n`` and reads its counter, or the next one, behind a slow operation."""
+    build = Builder()
+    n = build.live_in(0)
+    counter = build.value(name="i")
+    entry = build.block
+    body = build.start("body", [counter])
+    build.block = entry
+    build.branch(body, n)
+    build.block = body
+    advanced = build.op("made", counter, n, name="advanced")
+    slow = build.op("load", n, name="slow")
+    build.op("mul", slow, {"counter": counter, "advanced": advanced}[late], name="late")
+    build.op("mul", counter, n, name="early")
+    done = build.start("done")
+    build.ret(n)
+    build.block = body
+    again = build.start("again")
+    build.branch(body, advanced)
+    build.block = body
+    build.cond(advanced, again, done)
+    return build
+
+
+def body_order(build: Builder) -> list[str]:
+    before = build.function.order()
+    schedule(build.function, MODEL)
+    check_schedule(before, build.function)
+    return names(build.function.blocks[1].instructions)
+
+
+def test_a_carried_value_is_updated_behind_its_last_use() -> None:
+    """The next counter shares a register with the counter, so it is made when nothing reads the old one any more."""
+    result = body_order(counted("counter"))
+    assert result.index("late") < result.index("advanced")
+
+
+def test_an_update_that_something_needs_is_not_held_back() -> None:
+    result = body_order(counted("advanced"))
+    assert result.index("early") < result.index("advanced") < result.index("late")
+
+
 def test_scheduling_is_deterministic() -> None:
     """Two runs over equal input give one order."""
     assert order(wide_loads(60)) == order(wide_loads(60))

@@ -28,7 +28,13 @@ _LATENCIES: Final = {
     "barrier_wait": 1,
 }
 _CDNA: Final = {**_LATENCIES, "valu": 4, "valu_slow": 8, "trans": 8}
-_BUSY: Final = {"trans": (("trans", 4),), "valu_slow": (("valu", 4),), "matrix": (("matrix", 16),)}
+_BUSY: Final = {
+    "trans": (("trans", 4),),
+    "valu_slow": (("valu", 4),),
+    "matrix": (("matrix", 16),),
+    # Four SIMDs share the storage of a workgroup: what takes it two cycles takes a wave eight when all of them ask.
+    "lds": (("lds", 8),),
+}
 
 
 def model(processor: Processor) -> TableModel:

@@ -22,6 +22,7 @@ from loom.low.implicit import ImplicitEffects, implicit_live_out
 from loom.low.liveness import Liveness
 from loom.low.machine import MARKERS, Block, Function, Instruction, Kind, VReg
 from loom.low.scopes import annotate_scopes
+from loom.low.updates import update_last, updates_of
 
 _LOOK = 8
 """Candidates compared with each other when registers run short or pairs are wanted."""
@@ -105,9 +106,11 @@ def schedule(function: Function, model: ScheduleModel, strategy: Strategy = Stra
     effects = ImplicitEffects(function.descriptor_set.registers)
     implicit = implicit_live_out(function, effects)
     liveness = Liveness(function)
+    updates = updates_of(function)
     for block in function.blocks:
         if len(block.instructions) > 2:
             graph = build(function, block, model.latency, effects, implicit[block])
+            update_last(graph, updates, liveness.live_out(block))
             placed = _BlockScheduler(block, graph, model, strategy, liveness).run()
             live_ins = [inst for inst in block.instructions if inst.kind is Kind.LIVE_IN]
             block.instructions = [*live_ins, *placed, block.instructions[-1]]
@@ -339,7 +342,12 @@ class _BlockScheduler:
             while self._ready and done[self._ready[0][1]]:
                 heapq.heappop(self._ready)
             if self._ready:
-                return self._preferred()
+                node = self._preferred()
+                if not self._pending or self._pending[0][0] >= self._resources_free(node):
+                    return node
+                # Something is ready before what this one needs is free.
+                self._cycle = self._pending[0][0]
+                continue
             if not self._pending:
                 return None
             self._cycle = self._pending[0][0]

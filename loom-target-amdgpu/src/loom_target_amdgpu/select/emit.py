@@ -45,14 +45,17 @@ class Variant:
 class Scope:
     """A nesting level: the region of a structured operation.
 
-    ``anchor`` is the block that nested scopes are entered from; code moved out of a loop goes to its end.
+    ``anchor`` is the block that nested scopes are entered from; code moved out of a loop goes to its end, in front of
+    the test that ends it, if there is one. What a ``guard`` admits to a loop may as well be computed in front of it.
     """
 
-    __slots__ = ("anchor", "is_loop", "table")
+    __slots__ = ("anchor", "guard", "is_loop", "table", "test")
 
-    def __init__(self, is_loop: bool) -> None:
+    def __init__(self, is_loop: bool, guard: bool = False) -> None:
         self.is_loop = is_loop
+        self.guard = guard
         self.anchor: Block | None = None
+        self.test: Op | None = None
         self.table: dict[object, list[Value]] = {}
 
 
@@ -97,7 +100,14 @@ class Emit:
     def enter_scope(self, is_loop: bool, anchor: Block) -> None:
         """Go one level deeper; ``anchor`` is the block the new scope is entered from."""
         self._scopes[-1].anchor = anchor
+        self._scopes[-1].test = None
         self._scopes.append(Scope(is_loop))
+
+    def enter_guard(self, anchor: Block, test: Op) -> None:
+        """Go one level deeper, to a loop that runs if the test at the end of ``anchor`` says so."""
+        self._scopes[-1].anchor = anchor
+        self._scopes[-1].test = test
+        self._scopes.append(Scope(False, guard=True))
 
     def leave_scope(self) -> None:
         """Back to the enclosing level."""
@@ -319,15 +329,16 @@ class Emit:
         needed = max((self._levels.get(value, current) for value in values), default=0)
         level = current
         for candidate in range(current, needed, -1):
-            if self._scopes[candidate].is_loop:
+            if self._scopes[candidate].is_loop or (self._scopes[candidate].guard and level == candidate):
                 level = candidate - 1
         if level == current:
             return self._append(op)
         anchor = self._scopes[level].anchor
         assert anchor is not None
-        assert anchor.last is not None
+        place = self._scopes[level].test or anchor.last
+        assert place is not None
         op.loc = self.loc
-        op.insert_before(anchor.last)
+        op.insert_before(place)
         return level
 
     # -- tuples --------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ def _scalar_loop(s: Selector, op: Any, bounds: list[Number]) -> None:
         entry = builder.block
         skip, enter = builder.new_block(), builder.new_block()
         builder.cond_branch(scc, enter, skip)
-        emit.enter_scope(False, entry)
+        assert scc.defining_op is not None
+        emit.enter_guard(entry, scc.defining_op)
         start(s, enter)
     first = [emit.register(w, True) for w in lower]
     types = [RegType("amdgpu.sgpr")] * count + [t for shape in shapes for t in types_of(shape)]
