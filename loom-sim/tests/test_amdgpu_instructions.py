@@ -45,7 +45,7 @@ def _operands() -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(result)
 
 
-def _body(instruction: str, target: str) -> str:
+def body(instruction: str, target: str) -> str:
     old = target == "gfx942"
     names = {
         "load8": "s_load_dwordx8" if old else "s_load_b256",
@@ -94,7 +94,7 @@ def _suite(target: str) -> dict[str, tuple[str, Model]]:
 
     def flag(name: str, text: str, sources: tuple[int, ...], function: Any) -> None:
         """A lane mask result, shown as 0 or 1 in the low word."""
-        suite[name] = (f"{text}\nv_cndmask_b32_e64 v8, 0, 1, {mask}", (sources, 32, function))
+        suite[name] = (f"{text}\ns_nop 1\nv_cndmask_b32_e64 v8, 0, 1, {mask}", (sources, 32, function))
 
     compare = f"v_cmp_{{}}_e64 {mask}, v2, v4"
     wide = f"v_cmp_{{}}_e64 {mask}, v[2:3], v[4:5]"
@@ -124,7 +124,7 @@ def _suite(target: str) -> dict[str, tuple[str, Model]]:
     sub = "v_sub_co_u32" if target != "gfx942" else "v_sub_co_u32_e64"
     flag("sub_borrow", f"{sub} v8, {mask}, v2, v4", (32, 32), lambda a, b: int(a < b))
     ci = "v_add_co_ci_u32_e64" if target != "gfx942" else "v_addc_co_u32_e64"
-    carry_in = f"v_cmp_gt_i32_e64 {mask}, 0, v6\n{ci} v8, {mask}, v2, v4, {mask}"
+    carry_in = f"v_cmp_gt_i32_e64 {mask}, 0, v6\ns_nop 1\n{ci} v8, {mask}, v2, v4, {mask}"
     suite["add_with_carry"] = (carry_in, ((32, 32, 32), 32, lambda a, b, c: a + b + (c >> 31)))
     flag("carry_of_carry", carry_in, (32, 32, 32), lambda a, b, c: int(a + b + (c >> 31) > M32))
     mad = "v_mad_co_u64_u32" if target == "gfx1200" else "v_mad_u64_u32"
@@ -197,7 +197,7 @@ SUITES = {target: _suite(target) for target in ("gfx1100", "gfx1200", "gfx942")}
 @cache
 def _program(target: str) -> amdgpu.Program:
     kernels = [
-        kernel_text(_body(text, target), target, name=f"k{i}", buffers=4)
+        kernel_text(body(text, target), target, name=f"k{i}", buffers=4)
         for i, (text, _) in enumerate(SUITES[target].values())
     ]
     return amdgpu.load(kernels_object(kernels, target))

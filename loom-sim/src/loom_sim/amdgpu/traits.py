@@ -18,6 +18,8 @@ _KEEP_HIGH_GFX9 = frozenset(
         "v_mad_i16",
         "v_fma_f16",
         "v_div_fixup_f16",
+        "v_madak_f16",
+        "v_madmk_f16",
         "v_cvt_pk_fp8_f32",
         "v_cvt_pk_bf8_f32",
     }

@@ -172,7 +172,8 @@ def packed(em: Emitter, inst: Instruction) -> None:
     tag = operation.results[0]
     wide = tag in ("f32", "u32")
     sources = inst.sources
-    op_sel, op_sel_hi = inst.get("op_sel"), inst.get("op_sel_hi")
+    # The 32-bit encoding of V_PK_FMAC_F16 selects nothing: low halves make the low result, high halves the high one.
+    op_sel, op_sel_hi = (inst.get("op_sel"), inst.get("op_sel_hi")) if inst.format == "VOP3P" else (0, 3)
     negate = (inst.modifiers.get("neg_lo", 0), inst.modifiers.get("neg_hi", 0))
     halves: list[Value] = []
     function = operation.function

@@ -8,7 +8,7 @@ import numpy as np
 
 from loom_sim.amdgpu.execute.operation import vector
 from loom_sim.amdgpu.numerics import float16
-from loom_sim.amdgpu.numerics.formats import F16, F32, F64, Array, directed, flush
+from loom_sim.amdgpu.numerics.formats import F16, F32, F64, Array, directed, flush, select_nan
 from loom_sim.amdgpu.numerics.mode import TOWARD_ZERO, FloatMode
 
 _U16, _U32, _I32 = np.uint16, np.uint32, np.int32
@@ -74,8 +74,9 @@ def f32_to_f16(mode: FloatMode, x: Array) -> Array:
 
 
 def f16_to_f32(mode: FloatMode, x: Array) -> Array:
-    """Widen; exact."""
-    return (x if mode.denormal64 & 1 else flush(F16, x)).astype(np.float32)
+    """Widen; exact, a signalling NaN becomes quiet."""
+    wide = (x if mode.denormal64 & 1 else flush(F16, x)).astype(np.float32)
+    return select_nan(F32, wide, wide)
 
 
 vector("v_cvt_f32_f64", "f64", "f32", _f64_to_f32, mode=True)
@@ -137,3 +138,4 @@ def _pack_byte(x: Array, position: Array, old: Array) -> Array:
 
 
 vector("v_cvt_pk_u8_f32", "f32 u32 u32", "u32", _pack_byte)
+vector("v_cvt_pkaccum_u8_f32", "f32 u32", "u32", _pack_byte, accumulates=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from loom_sim.amdgpu.emitter import Emitter, Value
-from loom_sim.amdgpu.instruction import Instruction
+from loom_sim.amdgpu.execute import lane_select
+from loom_sim.amdgpu.execute.vector_integer import masked_sum_at
+from loom_sim.amdgpu.instruction import VGPR, Instruction
 from loom_sim.amdgpu.state import Array
 
 _U32 = np.uint32
@@ -99,7 +102,7 @@ def _write_lane(em: Emitter, inst: Instruction) -> None:
 
 def _count_below(em: Emitter, inst: Instruction) -> None:
     high = inst.mnemonic == "v_mbcnt_hi_u32_b32"
-    mask, base = em.source(inst.operands[1], "u32", 31), em.source(inst.operands[2], "u32", 31)
+    mask, base = em.source(inst.operands[1], "u32", 0), em.source(inst.operands[2], "u32", 1)
     lower = em.const(below(em.wave_size, high), ("below", em.wave_size, high))
     name = em.let(f"np.bitwise_count({mask.name} & {lower}).astype(u32) + {base.name}")
     undefined = None
@@ -158,7 +161,25 @@ def _swap_halves(em: Emitter, inst: Instruction) -> None:
     em.write_vector32(em.vector_index(inst.operands[0].code), Value(name, undefined))
 
 
+def _masked_sums(em: Emitter, inst: Instruction) -> None:
+    """V_MQSAD_U32_U8: four sums at byte offsets of a pair, each added to a word of a quad."""
+    pair, word = em.source(inst.operands[1], "u64", 0), em.source(inst.operands[2], "u32", 1)
+    start = inst.operands[3].code
+    if start < VGPR:
+        raise em.unsupported("a scalar accumulator of V_MQSAD_U32_U8")
+    found = []
+    for k in range(4):
+        base = em.vector32(em.vector_index(start + k))
+        name = em.let(f"{em.const(masked_sum_at)}({k}, {pair.name}, {word.name}, {base.name})")
+        shadows = [v.undefined for v in (pair, word, base) if v.undefined]
+        undefined = em.let(f"fit_undefined(any_undefined({', '.join(shadows)}), 'u32')") if shadows else None
+        found.append(Value(name, undefined))
+    for k, value in enumerate(found):
+        em.write_vector32(em.vector_index(inst.operands[0].code + k), value)
+
+
 _BY_NAME: dict[str, Any] = {
+    "v_mqsad_u32_u8": _masked_sums,
     "v_readfirstlane_b32": _read_first_lane,
     "v_readlane_b32": _read_lane,
     "v_writelane_b32": _write_lane,
@@ -176,7 +197,8 @@ _BY_NAME: dict[str, Any] = {
 def translate(em: Emitter, inst: Instruction) -> bool:
     """Translate a lane instruction; False if it is none."""
     handler = _BY_NAME.get(inst.mnemonic)
-    if handler is None or (inst.variant and handler is not None):
+    if handler is None or (inst.variant and handler is not _count_below):
         return False
-    handler(em, inst)
+    with lane_select.applied(em, inst) if inst.variant else nullcontext():
+        handler(em, inst)
     return True

@@ -103,6 +103,7 @@ def load_all() -> None:
         from loom_sim.amdgpu.execute import (  # noqa: F401
             compare,
             convert,
+            graphics,
             packed_math,
             scalar_alu,
             transcendental,

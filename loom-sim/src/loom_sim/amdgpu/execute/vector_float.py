@@ -100,7 +100,9 @@ for _type, _unit in (("f32", float32), ("f16", float16)):
         mode=True,
     )
 
-vector("v_mac_f16", "f16 f16", "f16", float16.fma, mode=True, accumulates=True)
+vector("v_fma_legacy_f16", "f16 f16 f16", "f16", float16.fma, mode=True)
+vector("v_mad_f16 v_mad_legacy_f16 v_madak_f16 v_madmk_f16", "f16 f16 f16", "f16", float16.multiply_add, mode=True)
+vector("v_mac_f16", "f16 f16", "f16", float16.multiply_add, mode=True, accumulates=True)
 vector("v_mul_dx9_zero_f32 v_mul_legacy_f32", "f32 f32", "f32", float32.mul_zero_wins, mode=True)
 vector("v_fma_dx9_zero_f32", "f32 f32 f32", "f32", float32.fma_zero_wins, mode=True)
 vector("v_fmac_dx9_zero_f32", "f32 f32", "f32", float32.fma_zero_wins, mode=True, accumulates=True)
@@ -206,7 +208,7 @@ def div_scale(fmt: FloatFormat) -> Any:
     src1 is the denominator, src2 the numerator and src0 whichever of the two is to be scaled; the lane mask tells
     V_DIV_FMAS to scale the quotient back (AMD "RDNA3 Instruction Set Architecture", V_DIV_SCALE_F32/F64).
     """
-    step, far, small = (64, 96, 23) if fmt is F32 else (128, 768, 52)
+    step, far, small = (64, 96, 23) if fmt is F32 else (128, 768, 53)
 
     def scaled(mode: FloatMode, s0: Array, s1: Array, s2: Array) -> tuple[Array, Array]:
         s0, s1, s2 = (np.asarray(x) for x in np.broadcast_arrays(s0, s1, s2))
@@ -263,7 +265,9 @@ def div_fmas(fmt: FloatFormat, fma: Any) -> Any:
         else:
             back = np.ldexp(plain, np.where(up, step, -step).astype(np.int32))
             a, b, c, flags, ups = np.broadcast_arrays(a, b, c, flag, up)
-            twice = flags & ~ups & (_exponent_bits(F64, back) <= 1) & np.isfinite(plain)
+            # Rounded twice, or lost, where the fused sum overflowed or its scaled value is denormal.
+            twice = flags & ~ups & ((_exponent_bits(F64, back) <= 1) | np.isinf(plain))
+            twice &= np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
             if twice.any():
                 back[twice] = float64.exact_fma(mode.round64, a[twice], b[twice], c[twice], -step)
         return np.where(flag, back, plain)

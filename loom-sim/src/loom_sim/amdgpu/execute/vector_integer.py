@@ -271,6 +271,30 @@ vector(
 )
 
 
+def _four_sums(masked: bool) -> Any:
+    """V_QSAD_PK_U16_U8 and V_MQSAD_PK_U16_U8: sums at four byte offsets, each added to 16 bits of `c`."""
+
+    def evaluate(a: Array, b: Array, c: Array) -> Array:
+        result: Array = np.zeros((1, 1), _U64)
+        for k in range(4):
+            window = (a >> _U64(8 * k)).astype(_U32)
+            start = (c >> _U64(16 * k)).astype(_U32) & _U32(0xFFFF)
+            total = _sum_of_differences(window, b, start, 8, masked) & _U32(0xFFFF)
+            result = result | ints.wide(total) << _U64(16 * k)
+        return result
+
+    return evaluate
+
+
+vector("v_qsad_pk_u16_u8", "u64 u32 u64", "u64", _four_sums(masked=False))
+vector("v_mqsad_pk_u16_u8", "u64 u32 u64", "u64", _four_sums(masked=True))
+
+
+def masked_sum_at(offset: int, a: Array, b: Array, c: Array) -> Array:
+    """V_MSAD_U8 of the word at a byte offset of a pair."""
+    return _sum_of_differences((a >> _U64(8 * offset)).astype(_U32), b, c, 8, masked=True)
+
+
 def _average_bytes(a: Array, b: Array, c: Array) -> Array:
     """V_LERP_U8: per byte (a + b + rounding bit of c) >> 1."""
     result: Array = np.zeros((1, 1), _U32)

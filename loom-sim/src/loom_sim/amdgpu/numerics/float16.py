@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 
-from loom_sim.amdgpu.numerics.formats import F16, Array, directed, flush, has_nan, select_nan, to_odd, two_sum
+from loom_sim.amdgpu.numerics.formats import (
+    F16,
+    Array,
+    directed,
+    flush,
+    has_nan,
+    select_nan,
+    select_nan_signalling_first,
+    to_odd,
+    two_sum,
+)
 from loom_sim.amdgpu.numerics.mode import FloatMode
 
 _U16 = np.uint16
@@ -39,6 +50,13 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     return select_nan(F16, narrow(mode, to_odd(s, e)), a, b, c)
 
 
+def multiply_add(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
+    """`a * b + c` with both operations rounded and denormals always flushed (gfx942's V_MAD_F16 and its relatives; LLVM
+    "User Guide for AMDGPU Backend" and its use of them only where f16 denormals are off)."""
+    mode = attrs.evolve(mode, denormal64=0)
+    return add(mode, mul(mode, a, b), c)
+
+
 def _quiet_other(mode: FloatMode, r: Array, a: Array, b: Array) -> Array:
     if not has_nan(r):
         return r
@@ -67,13 +85,13 @@ def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
 def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
     r = np.where((a == 0) & (b == 0), (a.view(_U16) & b.view(_U16)).view(np.float16), np.maximum(a, b))
-    return select_nan(F16, r, a, b)
+    return select_nan_signalling_first(F16, r, a, b)
 
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
     r = np.where((a == 0) & (b == 0), (a.view(_U16) | b.view(_U16)).view(np.float16), np.minimum(a, b))
-    return select_nan(F16, r, a, b)
+    return select_nan_signalling_first(F16, r, a, b)
 
 
 def median3(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from loom_sim.amdgpu.numerics.formats import F32, Array, directed, flush, has_nan, select_nan, to_odd, two_sum
+from loom_sim.amdgpu.numerics.formats import (
+    F32,
+    Array,
+    directed,
+    flush,
+    has_nan,
+    select_nan,
+    select_nan_signalling_first,
+    to_odd,
+    two_sum,
+)
 from loom_sim.amdgpu.numerics.mode import FloatMode
 
 _U32 = np.uint32
@@ -61,8 +71,9 @@ def mul_zero_wins(mode: FloatMode, a: Array, b: Array) -> Array:
 
 
 def fma_zero_wins(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
-    """The DX9 fused multiply-add: zero times anything is +0, then `c` is added."""
-    return np.where((a == 0) | (b == 0), add(mode, np.zeros((1, 1), np.float32), c), fma(mode, a, b, c))
+    """The DX9 fused multiply-add: `c` itself where a factor is zero."""
+    unchanged = select_nan(F32, flush_out(mode, flush_in(mode, c)), c)
+    return np.where((a == 0) | (b == 0), unchanged, fma(mode, a, b, c))
 
 
 def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
@@ -135,14 +146,14 @@ def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
     r = np.maximum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U32) & b.view(_U32)).view(np.float32), r)
-    return select_nan(F32, r, a, b)
+    return select_nan_signalling_first(F32, r, a, b)
 
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
     r = np.minimum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U32) | b.view(_U32)).view(np.float32), r)
-    return select_nan(F32, r, a, b)
+    return select_nan_signalling_first(F32, r, a, b)
 
 
 def median3(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:

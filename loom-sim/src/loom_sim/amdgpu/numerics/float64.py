@@ -7,7 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from loom_sim.amdgpu.numerics.formats import F64, Array, flush, has_nan, select_nan, to_odd, two_sum
+from loom_sim.amdgpu.numerics.formats import (
+    F64,
+    Array,
+    flush,
+    has_nan,
+    select_nan,
+    select_nan_signalling_first,
+    to_odd,
+    two_sum,
+)
 from loom_sim.amdgpu.numerics.mode import MINUS_INFINITY, PLUS_INFINITY, TOWARD_ZERO, FloatMode
 
 _U64 = np.uint64
@@ -162,13 +171,13 @@ def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
 def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
     r = np.where((a == 0) & (b == 0), (a.view(_U64) & b.view(_U64)).view(np.float64), np.maximum(a, b))
-    return select_nan(F64, r, a, b)
+    return select_nan_signalling_first(F64, r, a, b)
 
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
     r = np.where((a == 0) & (b == 0), (a.view(_U64) | b.view(_U64)).view(np.float64), np.minimum(a, b))
-    return select_nan(F64, r, a, b)
+    return select_nan_signalling_first(F64, r, a, b)
 
 
 def clamp(mode: FloatMode, x: Array) -> Array:

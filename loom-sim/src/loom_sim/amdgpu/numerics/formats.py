@@ -60,6 +60,20 @@ def select_nan(fmt: FloatFormat, result: Array, *sources: Array) -> Array:
     return np.where(np.isnan(result), bits, result.view(fmt.bits)).view(fmt.dtype)
 
 
+def select_nan_signalling_first(fmt: FloatFormat, result: Array, a: Array, b: Array) -> Array:
+    """NaN results of IEEE 754-2019 minimum and maximum: a signalling operand, quieted, comes before a quiet one
+    (AMD "RDNA4 Instruction Set Architecture", V_MINIMUM_F32)."""
+    if not has_nan(result):
+        return result
+    quiet = fmt.bits.type(fmt.quiet)
+    found = select_nan(fmt, result, a, b)
+    for source in (b, a):
+        bits = source.view(fmt.bits)
+        signalling = np.isnan(source) & ((bits & quiet) == 0)
+        found = np.where(signalling, bits | quiet, found.view(fmt.bits)).view(fmt.dtype)
+    return found
+
+
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Error-free sum (Knuth): the rounded sum and its exact error."""
     s = a + b
