@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from loom.dialects.low import ops as low
 from loom.ir.core import Block, Op, Value
 from loom.ir.diagnostics import fail
-from loom.ir.records import record
+from loom.ir.records import evolve, record
 from loom.ir.types import RegType, StorageType
 from loom.low.assembly import make_packet
 from loom.low.descriptors import DescriptorSet
@@ -56,7 +54,7 @@ def materialize(
     copy: Any = kernel.clone({})
     copies = dict(zip(originals, copy.body.ops(), strict=True))
     result = _Rewriter(copy, descriptor_set).run()
-    return attrs.evolve(
+    return evolve(
         result,
         memory={copies[op]: access for op, access in memory.items() if op in copies},
         locks={copies[op]: number for op, number in locks.items() if op in copies},

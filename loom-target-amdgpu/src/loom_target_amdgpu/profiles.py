@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 
-import attrs
-
-from loom.ir.records import record
+from loom.ir.records import evolve, record
 
 E_FLAGS_MACHINE_MASK = 0xFF
 E_FLAGS_XNACK_ANY = 0x100
@@ -157,7 +155,7 @@ GFX11 = Generation(
     code_padding=CodePadding(word=0xBF9F0000, line_bytes=128, lines=3),
 )
 
-GFX12 = attrs.evolve(
+GFX12 = evolve(
     GFX11,
     name="gfx12",
     waits=WaitStyle.SPLIT,
@@ -312,7 +310,7 @@ class _Contract:
 
 _CONTRACTS: Mapping[str, _Contract] = {
     "amdgpu.cdna3.core": _Contract(GFX9, "gfx942", "mfma_gfx940"),
-    "amdgpu.cdna4.core": _Contract(attrs.evolve(GFX9, lds_bytes=163840), "gfx942", "mfma_gfx950"),
+    "amdgpu.cdna4.core": _Contract(evolve(GFX9, lds_bytes=163840), "gfx942", "mfma_gfx950"),
     "amdgpu.gfx9_4.generic.core": _Contract(GFX9, "gfx942", "mfma_gfx940"),
     "amdgpu.rdna3.core": _Contract(GFX11, "gfx11", "wmma_gfx11"),
     "amdgpu.rdna3_5.core": _Contract(GFX11, "gfx11", "wmma_gfx11"),

@@ -6,16 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-
 from loom.ir.attributes import Predicate, Ref
+from loom.ir.records import record
 from loom.ir.types import INDEX, OFFSET, ScalarType, Type
 
 MIN64: Final = -(1 << 63)
 MAX64: Final = (1 << 63) - 1
 
 
-@attrs.frozen
+@record
 class IntegerFacts:
     """``lo <= value <= hi`` and ``value % divisor == 0``. A contradiction has ``lo > hi``."""
 

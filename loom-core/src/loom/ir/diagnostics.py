@@ -6,9 +6,7 @@ import bisect
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-import attrs
-
-from loom.ir.records import record
+from loom.ir.records import field, record
 
 
 class SourceFile:
@@ -62,7 +60,7 @@ class SourceFile:
 class Span:
     """A character range of a source file."""
 
-    source: SourceFile = attrs.field(eq=False, repr=lambda source: source.name)
+    source: SourceFile = field(eq=False, repr=lambda source: source.name)
     start: int
     end: int
 
@@ -120,7 +118,7 @@ class SourceLocation:
     Field order is key order.
     """
 
-    provenance: str = attrs.field(default="exact_source", kw_only=True)
+    provenance: str = field(default="exact_source", kw_only=True)
     filename: str
     start_line: int
     start_column: int
@@ -155,7 +153,7 @@ class Diagnostic:
     code: str
     message: str
     location: Location = None
-    params: Mapping[str, object] = attrs.field(factory=dict)
+    params: Mapping[str, object] = field(factory=dict)
     severity: str = "error"
     hint: str | None = None
     related: tuple[Related, ...] = ()
@@ -238,7 +236,7 @@ def _excerpt(span: Span, colour: str, off: str) -> list[str]:
 
 def _location_json(location: Location) -> dict[str, object]:
     place = SourceLocation.of(location)
-    return {} if place is None else {"source_location": attrs.asdict(place)}
+    return {} if place is None else {"source_location": dict(vars(place))}
 
 
 class LoomError(Exception):

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from attrs import field
-
-from loom.ir.records import record
+from loom.ir.records import field, record
 from loom.low.cfg import loop_depths, reverse_postorder, verify_structure
 from loom.low.coalesce import Bundle, Bundles
 from loom.low.descriptors import RegisterClass

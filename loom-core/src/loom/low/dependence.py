@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
-
+from loom.ir.records import field, mutable_record
 from loom.low.descriptors import Descriptor
 from loom.low.implicit import ImplicitEffects
 from loom.low.machine import Block, Function, Instruction, Kind, MemoryAccess, VReg
@@ -25,7 +24,7 @@ _STORAGE_ACCESS = {
 }
 
 
-@define
+@mutable_record
 class DependenceGraph:
     """Nodes in source order.
 

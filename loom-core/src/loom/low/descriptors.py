@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Literal
 
-from attrs import field
-
-from loom.ir.records import record
+from loom.ir.records import field, record
 
 ImmediateKind = Literal["int", "enum", "float", "symbol", "block", "str"]
 Part = Literal["low16", "high16"]

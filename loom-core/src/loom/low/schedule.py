@@ -13,9 +13,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Protocol
 
-from attrs import field
-
-from loom.ir.records import record
+from loom.ir.records import field, record
 from loom.low.dependence import DependenceGraph, build
 from loom.low.descriptors import Descriptor
 from loom.low.implicit import ImplicitEffects, implicit_live_out

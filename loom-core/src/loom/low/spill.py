@@ -11,8 +11,7 @@ A value that only stands in the way because it is fixed to one register is copie
 
 from __future__ import annotations
 
-from attrs import define, field
-
+from loom.ir.records import field, mutable_record
 from loom.low.machine import Block, Edge, Function, Instruction, Kind, VReg
 from loom.low.parallel_copy import sequentialize
 
@@ -20,7 +19,7 @@ _NEAR = 8
 """Instructions between two uses that may share one reload."""
 
 
-@define
+@mutable_record
 class SpillSlots:
     """Slots handed out so far.
 

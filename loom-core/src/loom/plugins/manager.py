@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from loom.ir.diagnostics import did_you_mean, fail
+from loom.ir.records import field, mutable_record
 from loom.plugins import discovery
 from loom.plugins.hookspecs import API_VERSION
 from loom.plugins.records import (
@@ -44,21 +43,21 @@ class PluginError(Exception):
     """A plugin could not be loaded or clashes with another one. The message names it."""
 
 
-@attrs.define
+@mutable_record
 class Registries:
     """Everything that plugins registered, by name."""
 
-    targets: dict[str, TargetProfile] = attrs.field(factory=dict)
-    descriptor_sets: dict[str, LazyDescriptorSet | DescriptorSet] = attrs.field(factory=dict)
-    schedulers: dict[str, Scheduler] = attrs.field(factory=dict)
-    emitters: dict[str, Emitter] = attrs.field(factory=dict)
-    devices: dict[str, Device] = attrs.field(factory=dict)
-    requirement_providers: dict[str, RequirementProvider] = attrs.field(factory=dict)
-    oracles: dict[str, Oracle] = attrs.field(factory=dict)
-    validators: dict[str, Validator] = attrs.field(factory=dict)
-    encodings: dict[str, EncodingFamily] = attrs.field(factory=dict)
-    dialects: dict[str, str] = attrs.field(factory=dict)
-    plugins: list[PluginInfo] = attrs.field(factory=list)
+    targets: dict[str, TargetProfile] = field(factory=dict)
+    descriptor_sets: dict[str, LazyDescriptorSet | DescriptorSet] = field(factory=dict)
+    schedulers: dict[str, Scheduler] = field(factory=dict)
+    emitters: dict[str, Emitter] = field(factory=dict)
+    devices: dict[str, Device] = field(factory=dict)
+    requirement_providers: dict[str, RequirementProvider] = field(factory=dict)
+    oracles: dict[str, Oracle] = field(factory=dict)
+    validators: dict[str, Validator] = field(factory=dict)
+    encodings: dict[str, EncodingFamily] = field(factory=dict)
+    dialects: dict[str, str] = field(factory=dict)
+    plugins: list[PluginInfo] = field(factory=list)
 
 
 # Hook -> (registry attribute, what one entry is called, key of an entry).

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-import attrs
-
-from loom.ir.records import record
+from loom.ir.records import field, record
 
 if TYPE_CHECKING:
     from loom.ir.core import Module, Op
@@ -79,7 +77,7 @@ class EmitRequest:
     module: Module
     roots: tuple[Op, ...]
     target: TargetProfile | None
-    options: Mapping[str, object] = attrs.field(factory=dict)
+    options: Mapping[str, object] = field(factory=dict)
 
 
 @record
@@ -91,8 +89,8 @@ class EmitResult:
 
     primary: Artifact
     extras: tuple[Artifact, ...] = ()
-    report: Mapping[str, object] = attrs.field(factory=dict)
-    low: Module | str | None = attrs.field(default=None, repr=False)
+    report: Mapping[str, object] = field(factory=dict)
+    low: Module | str | None = field(default=None, repr=False)
 
     @property
     def low_text(self) -> str | None:
@@ -211,7 +209,7 @@ class PluginInfo:
     name: str
     module: str
     registered: Mapping[str, tuple[str, ...]]
-    entry_point: EntryPoint | None = attrs.field(default=None, repr=False)
+    entry_point: EntryPoint | None = field(default=None, repr=False)
 
     @property
     def package(self) -> Distribution:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from loom.facts.analysis import FunctionFacts
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
+from loom.ir.records import field, mutable_record
 from loom.ir.recursion import deep_recursion
 from loom.specialize.contradictions import check_assumptions
 from loom.specialize.select import Selection, bind, require_provider_holds, select
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
 CODE = ("func.def", "kernel.def", "pipeline.def")
 
 
-@attrs.define
+@mutable_record
 class Specialization:
     """The result: a new module and what was decided on the way."""
 
     module: Module
-    selections: list[Selection] = attrs.field(factory=list)
-    loops: list[PolicyDetail] = attrs.field(factory=list)
+    selections: list[Selection] = field(factory=list)
+    loops: list[PolicyDetail] = field(factory=list)
 
 
 def specialize(

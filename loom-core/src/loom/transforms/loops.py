@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op, symbol_name
+from loom.ir.records import evolve
 from loom.transforms.loops_report import PolicyDetail
 
 
@@ -59,4 +58,4 @@ def _innermost_first(function: Op) -> list[Any]:
 
 
 def _of(function: Op, details: list[PolicyDetail]) -> list[PolicyDetail]:
-    return [attrs.evolve(detail, function=symbol_name(function) or "") for detail in details]
+    return [evolve(detail, function=symbol_name(function) or "") for detail in details]

@@ -12,9 +12,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 
-import attrs
-
-from loom.ir.records import record
+from loom.ir.records import evolve, mutable_record, record
 from loom_target_amdgpu.code_object import elf_format as elf
 from loom_target_amdgpu.code_object.kernel_descriptor import DESCRIPTOR_SIZE, KernelDescriptor
 from loom_target_amdgpu.code_object.metadata import (
@@ -203,7 +201,7 @@ def _hash_section(symbols: Sequence[_Symbol]) -> bytes:
     return b"".join(value.to_bytes(4, "little") for value in values)
 
 
-@attrs.define
+@mutable_record
 class _Section:
     name: str
     kind: int
@@ -293,7 +291,7 @@ class _Layout:
         data = bytearray(section.data)
         for kernel in kernels:
             place = addresses[f"{kernel.name}.kd"]
-            descriptor = attrs.evolve(kernel.descriptor, entry_offset=addresses[kernel.name] - place)
+            descriptor = evolve(kernel.descriptor, entry_offset=addresses[kernel.name] - place)
             start = place - section.address
             data[start : start + DESCRIPTOR_SIZE] = descriptor.to_bytes()
         section.data = bytes(data)

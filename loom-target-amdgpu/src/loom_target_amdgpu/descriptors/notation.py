@@ -23,9 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal
 
-from attrs import evolve
-
-from loom.ir.records import record
+from loom.ir.records import evolve, record
 from loom.low.descriptors import Descriptor, Effects, ImmediateDescriptor, OperandDescriptor
 from loom_target_amdgpu.descriptors.encoding import Encoding, Source
 
@@ -153,9 +151,7 @@ def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edi
     declared = [_operand(text) for text in line.operands]
     operands = [operand for operand in declared if operand.name not in edits]
     # A tuple that is not tied to an accumulator must not start where the sources of a matrix instruction end.
-    results = [
-        evolve(o, tied=None, early_clobber=True) if o.tied in edits else o for o in map(_operand, line.results)
-    ]
+    results = [evolve(o, tied=None, early_clobber=True) if o.tied in edits else o for o in map(_operand, line.results)]
     immediates = list(_immediates(line.immediates, generation, _limits(suffix)))
     for name in edits.values():
         if name.rstrip("!?") not in {i.name for i in immediates}:

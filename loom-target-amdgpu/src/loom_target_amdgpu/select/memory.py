@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-import attrs
-
 from loom.dialects.low import ops as low
 from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
+from loom.ir.records import evolve
 from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
 from loom.low.machine import MemoryAccess
 from loom.text.directives import index_entries
@@ -75,7 +74,7 @@ def _noalias(s: Selector, op: Any) -> None:
         root = s.get(source)
         assert isinstance(root, Root)
         quiet = root.space == "global" and not ({root.key, "*"} & s.written) and s.written - {"local"} <= promised
-        s.set(result, attrs.evolve(root, invariant=root.invariant or quiet))
+        s.set(result, evolve(root, invariant=root.invariant or quiet))
 
 
 def _identity(s: Selector, op: Any) -> None:
@@ -88,7 +87,7 @@ def _alignment(s: Selector, op: Any) -> None:
     for source, result in zip(op.inputs, op.results, strict=True):
         root = s.get(source)
         assert isinstance(root, Root)
-        s.set(result, attrs.evolve(root, alignment=max(root.alignment, op.minimum_alignment)))
+        s.set(result, evolve(root, alignment=max(root.alignment, op.minimum_alignment)))
 
 
 def _same_root(s: Selector, op: Any) -> None:

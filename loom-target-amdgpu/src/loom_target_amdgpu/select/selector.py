@@ -6,14 +6,13 @@ import importlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from loom.dialects.low import ops as low
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import UNKNOWN, IntegerFacts
 from loom.ir.attributes import Dictionary, SymbolRef
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import LoomError, fail
+from loom.ir.records import evolve
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
 from loom.low.machine import MemoryAccess
 from loom_target_amdgpu import abi
@@ -311,7 +310,7 @@ class Selector:
         those of this iteration or join, not those of where the view comes from.
         """
         if isinstance(selected, View) and selected.type is not value.type and isinstance(value.type, ShapedType):
-            selected = attrs.evolve(selected, type=value.type)
+            selected = evolve(selected, type=value.type)
         self._values[value] = selected
 
     def get(self, value: Value) -> Selected:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import attrs
-
+from loom.ir.records import record
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.select.values import Mask, Word
 
@@ -19,7 +18,7 @@ _INFINITY: Final = 0x7F800000
 _NAN: Final = 0x7FC00000
 
 
-@attrs.frozen
+@record
 class SmallFloat:
     """A format of ``width`` bits: ``fraction`` bits below a biased exponent below a sign.
 

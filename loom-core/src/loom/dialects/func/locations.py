@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from loom.ir.attributes import Encoding, Keyword
 from loom.ir.core import Op
 from loom.ir.diagnostics import Diagnostic, did_you_mean
-from loom.ir.records import record
+from loom.ir.records import field, record
 
 PREFIX: Final = "func.location."
 
@@ -37,8 +35,8 @@ class Node:
     """A kind of node: its leading parameter, the named ones it needs, and those it may have."""
 
     leading: str | None = None
-    needed: Mapping[str, str] = attrs.field(factory=dict)
-    optional: Mapping[str, str] = attrs.field(factory=dict)
+    needed: Mapping[str, str] = field(factory=dict)
+    optional: Mapping[str, str] = field(factory=dict)
 
 
 NODES: Final[Mapping[str, Node]] = {
