@@ -109,6 +109,12 @@ def _async_legality(function: Op, module: Module, context: Context, options: Opt
     check_transfers(function)
 
 
+def _footprints(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.footprints import check_footprints
+
+    return Outcome((), {"accesses-proven": check_footprints(function, context.facts)})
+
+
 def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
     from loom.transforms.blocks import simplify_blocks
 
@@ -285,6 +291,14 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             "unroll the loops that ask for it",
             _unroll,
             statistics=("loops-unrolled",),
+            templates=False,
+        ),
+        PassInfo(
+            "vector-memory-footprint",
+            "function",
+            "prove that vector accesses stay in their views; changes nothing",
+            _footprints,
+            statistics=("accesses-proven",),
             templates=False,
         ),
     )
