@@ -66,6 +66,24 @@ def function(*lines: str) -> str:
         ),
         (["%k = scalar.constant nan : f32", "%a = scalar.assume %k [not_nan(%k)] : f32"], "TARGET/061", "%k is nan"),
         (["%k = scalar.constant inf : f32", "%a = scalar.assume %k [finite(%k)] : f32"], "TARGET/061", "%k is inf"),
+        (
+            [
+                "%big = scalar.constant 3.0e38 : f32",
+                "%k = scalar.mulf %big, %big : f32",
+                "%a = scalar.assume %k [not_inf(%k)] : f32",
+            ],
+            "TARGET/061",
+            "%k is inf",
+        ),
+        (
+            [
+                "%k = scalar.uitofp %i : i32 to f32",
+                "%m = scalar.constant -1.0 : f32",
+                "%a = scalar.assume %k [eq(%k, %m)] : f32",
+            ],
+            "TARGET/061",
+            "%k is between 0.0 and 4294967296.0",
+        ),
     ],
 )
 def test_false_assumptions(lines: list[str], code: str, what: str) -> None:

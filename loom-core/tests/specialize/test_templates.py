@@ -121,6 +121,24 @@ def test_missing_facts_and_providers_are_named() -> None:
     assert failure(alone).params["failure_code"] == "no_provider"
 
 
+@pytest.mark.parametrize(
+    ("argument", "chosen"),
+    [("%x = scalar.sitofp %v : i32 to f32", 7), ("%x = scalar.bitcast %v : i32 to f32", 9)],
+)
+def test_predicates_of_floats_choose_by_facts(argument: str, chosen: int) -> None:
+    """What comes of an integer is finite; what bits are is not known, and that is no proof."""
+    text = (
+        "template.decl @t.h(%x: f32) -> (i32)\n\n"
+        "template.def<@t.h> priority(2) @number(%x: f32) -> (i32) where [finite(%x)] {\n"
+        "  %r = scalar.constant 7 : i32\n  template.return %r : i32\n}\n\n"
+        "template.def<@t.h> @all(%x: f32) -> (i32) {\n"
+        "  %r = scalar.constant 9 : i32\n  template.return %r : i32\n}\n\n"
+        f"func.def public @use(%v: i32) -> (i32) {{\n  {argument}\n"
+        "  %r = template.apply<@t.h>(%x) : (f32) -> (i32)\n  func.return %r : i32\n}\n"
+    )
+    assert f"scalar.constant {chosen} : i32" in print_module(specialized(text))
+
+
 def test_facts_of_enclosing_conditionals_count() -> None:
     text = (
         FAMILY

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from loom.facts import integers
 from loom.facts.integers import MAX64, MIRRORED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.paths import Paths, on_numbers
 from loom.facts.uniformity import varying_values
 from loom.ir.core import Op, Region, Value, symbol_name
-from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET, ScalarType
+from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET, ScalarType
+
+if TYPE_CHECKING:
+    from loom.facts.float_analysis import FloatAnalysis
+    from loom.facts.floats import FloatFacts
 
 # Operand chains up to here are followed by recursion.
 MAX_CHAIN: Final = 64
@@ -44,12 +48,33 @@ class FunctionFacts:
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
         self._globals: dict[str, Op] | None = None
+        self._floats: FloatAnalysis | None = None
+        self.evaluations = 0  # Values looked at so far; each is looked at once for each region that adds to it.
 
     # -- questions -------------------------------------------------------------------------------------------
 
     def integer(self, value: Value, at: Op | None = None) -> IntegerFacts:
         """Range and divisor of an integer or address value, with the path facts that hold at ``at``."""
         return self._facts(value, self.paths.context(at) if at is not None else None)
+
+    @property
+    def floats(self) -> FloatAnalysis:
+        """What is known of float values."""
+        if self._floats is None:
+            from loom.facts.float_analysis import FloatAnalysis
+
+            self._floats = FloatAnalysis(self)
+        return self._floats
+
+    def floating(self, value: Value, at: Op | None = None) -> FloatFacts:
+        """What a float value may be, with the path facts that hold at ``at``."""
+        return self.floats.query(value, self.paths.context(at) if at is not None else None)
+
+    def about(self, value: Value, at: Op | None = None) -> IntegerFacts | FloatFacts | None:
+        """Facts of a number of any kind; ``None`` for other values."""
+        if value.type in FLOATS:
+            return self.floating(value, at)
+        return self.integer(value, at) if value.type in INTEGERS or value.type in ADDRESSES else None
 
     def exact(self, value: Value, at: Op | None = None) -> int | None:
         """The only value possible, if known."""
@@ -106,6 +131,7 @@ class FunctionFacts:
         self._depth += 1
         if self._depth % MAX_CHAIN == 0:
             self._settle(value, context, memo)
+        self.evaluations += 1
         facts = self._evaluate(value, context)
         self._depth -= 1
         if value.dependents:

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 from loom.facts.integers import IMPLIED, MIRRORED, NEGATED
 from loom.ir.core import Op, Region, Value
-from loom.ir.types import ADDRESSES, I1, INTEGERS, OFFSET
+from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET
 
 # A comparison known to hold: predicate, left side, right side (a value or a number).
 Constraint = tuple[str, Value, Value | int]
+# Outcomes of a comparison of floats that are left; a value alone is no infinity.
+FloatConstraint = tuple[int, Value, Value | None]
 
 # How far path facts of one region reach: values that depend on what a condition compares, and uses looked at.
 MAX_REACH: Final = 64
@@ -23,6 +25,7 @@ class Paths:
     def __init__(self, function: Op) -> None:
         self.function = function
         self._own: dict[Region, tuple[Constraint, ...]] = {}
+        self._floats: dict[Region, tuple[FloatConstraint, ...]] = {}
         self._reach: dict[Region, set[Value]] = {}
         self._numbers: dict[Op, int] | None = None
 
@@ -53,11 +56,22 @@ class Paths:
             found = self._own[region] = tuple(_ADDS_FACTS[parent.name](parent, region))
         return found
 
+    def float_constraints(self, region: Region) -> tuple[FloatConstraint, ...]:
+        """What holds of floats in a region because of the op that it belongs to."""
+        found = self._floats.get(region)
+        if found is None:
+            parent = region.parent
+            assert parent is not None
+            made = _float_branch(parent, region) if parent.name == "scf.if" else []
+            found = self._floats[region] = tuple(made)
+        return found
+
     def reached(self, region: Region) -> set[Value]:
         """The values whose facts a region's own constraints may sharpen: what they compare and what depends on it."""
         found = self._reach.get(region)
         if found is None:
-            compared = [v for _, *sides in self.constraints(region) for v in sides if isinstance(v, Value)]
+            known: list[tuple[Any, ...]] = [*self.constraints(region), *self.float_constraints(region)]
+            compared = [v for _, *sides in known for v in sides if isinstance(v, Value)]
             found = self._reach[region] = self._dependents([v for v in compared if not _is_constant(v)], region)
         return found
 
@@ -84,7 +98,7 @@ class Paths:
                 if not results or (last is not None and numbers.get(user, last) > last):
                     continue
                 for result in results:
-                    if result not in found and (result.type in INTEGERS or result.type in ADDRESSES):
+                    if result not in found and result.type in _FOLLOWED:
                         found.add(result)
                         queue.append(result)
         return found
@@ -122,25 +136,67 @@ def on_numbers(predicate: str, operand: Value) -> str:
     return "s" + predicate[1:] if operand.type is OFFSET and predicate.startswith("u") else predicate
 
 
-def _collect(condition: Value, holds: bool, out: list[Constraint]) -> None:
-    """Comparisons that follow from a condition being true or false, through ``andi`` and ``ori``."""
-    op = condition.defining_op
-    out.append(("eq", condition, int(holds)))
-    if op is None:
-        return
-    if op.name in ("index.cmp", "scalar.cmpi"):
-        predicate = on_numbers(str(op.attribute("predicate")), op.operands[0])
-        out.append((predicate if holds else NEGATED[predicate], op.operands[0], op.operands[1]))
-    elif (op.name == "scalar.andi" and holds) or (op.name == "scalar.ori" and not holds):
-        for operand in op.operands:
-            _collect(operand, holds, out)
+def _leaves(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
+    """Truth values that follow from one being true or false, through ``andi``, ``ori`` and negation."""
+    found = []
+    pending = [(condition, holds)]
+    while pending:
+        value, wanted = pending.pop()
+        found.append((value, wanted))
+        op = value.defining_op
+        if op is None:
+            continue
+        if (op.name == "scalar.andi" and wanted) or (op.name == "scalar.ori" and not wanted):
+            pending += [(operand, wanted) for operand in reversed(op.operands)]
+        elif op.name == "scalar.xori":
+            for operand, other in (op.operands, reversed(op.operands)):
+                if _is_constant(other) and other.defining_op is not None:
+                    pending.append((operand, wanted != bool(other.defining_op.attribute("value"))))
+                    break
+    return found
 
 
 def _branch(op: Op, region: Region) -> list[Constraint]:
     """The condition holds in the first region and does not in the second."""
     found: list[Constraint] = []
-    _collect(op.operands[0], region is op.regions[0], found)
+    for condition, holds in _leaves(op.operands[0], region is op.regions[0]):
+        found.append(("eq", condition, int(holds)))
+        maker = condition.defining_op
+        if maker is not None and maker.name in ("index.cmp", "scalar.cmpi"):
+            left, right = maker.operands
+            predicate = on_numbers(str(maker.attribute("predicate")), left)
+            found.append((predicate if holds else NEGATED[predicate], left, right))
     return found
+
+
+def _float_branch(op: Op, region: Region) -> list[FloatConstraint]:
+    """Comparisons and tests of floats that hold in the first region and do not in the second."""
+    found: list[FloatConstraint] = []
+    for condition, holds in _leaves(op.operands[0], region is op.regions[0]):
+        maker = condition.defining_op
+        if maker is not None and maker.name in _FLOAT_CONDITIONS:
+            found += _float_outcomes(maker, holds)
+    return found
+
+
+_FLOAT_CONDITIONS: Final = frozenset({"scalar.cmpf", "scalar.isnanf", "scalar.isinff", "scalar.isfinitef"})
+
+
+def _float_outcomes(op: Op, holds: bool) -> list[FloatConstraint]:
+    from loom.facts.floats import ANY, EQUAL, OUTCOMES, UNORDERED
+
+    value = op.operands[0]
+    if op.name == "scalar.cmpf":
+        accepted = OUTCOMES[str(op.attribute("predicate"))]
+        flags: Any = op.attribute("flags") or ()
+        if "nnan" in flags or "fast" in flags:
+            return [(accepted & ~UNORDERED if holds else ANY & ~accepted & ~UNORDERED, value, op.operands[1])]
+        return [(accepted if holds else ANY & ~accepted, value, op.operands[1])]
+    if op.name == "scalar.isnanf":
+        return [(UNORDERED if holds else EQUAL, value, value)]
+    if op.name == "scalar.isinff":
+        return [(EQUAL, value, value)] if holds else [(EQUAL, value, None)]
+    return [(EQUAL, value, value), (EQUAL, value, None)] if holds else []
 
 
 def _case(op: Op, region: Region) -> list[Constraint]:
@@ -156,6 +212,8 @@ def _iteration(op: Op, region: Region) -> list[Constraint]:
     position = region.entry.args[0]
     return [("slt", position, op.operands[1]), ("sge", position, op.operands[0])]
 
+
+_FOLLOWED: Final = INTEGERS | ADDRESSES | FLOATS
 
 # Ops whose regions run only under conditions, and what holds there.
 _ADDS_FACTS: Final[dict[str, Callable[[Op, Region], list[Constraint]]]] = {

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from loom.facts import integers
 from loom.facts.integers import COMPARISONS, IntegerFacts, exactly
 from loom.ir.attributes import Predicate, Ref
 
+if TYPE_CHECKING:
+    from loom.facts.floats import FloatFacts
 
-def decide_predicate(predicate: Predicate, value: Callable[[int], IntegerFacts | None]) -> bool | None:
+
+def decide_predicate(predicate: Predicate, value: Callable[[int], IntegerFacts | FloatFacts | None]) -> bool | None:
     """Whether a predicate is proven true, proven false, or unknown. ``value`` gives facts by position."""
 
-    def side(argument: int | Ref) -> IntegerFacts | None:
+    def side(argument: int | Ref) -> IntegerFacts | FloatFacts | None:
         return value(argument.index) if isinstance(argument, Ref) else exactly(argument)
 
     args = [side(a) for a in predicate.args]
-    if any(a is None for a in args):
-        return None
-    known = [a for a in args if a is not None]
     name = predicate.name
+    known = [a for a in args if isinstance(a, IntegerFacts)]
+    if len(known) != len(args):
+        return _decide_floats(name, args)
     if name in COMPARISONS:
         return integers.decide(COMPARISONS[name], known[0], known[1])
     if name == "range":
@@ -32,6 +36,15 @@ def decide_predicate(predicate: Predicate, value: Callable[[int], IntegerFacts |
             return exact > 0 and exact & (exact - 1) == 0
         return False if known[0].hi <= 0 else None
     return None
+
+
+def _decide_floats(name: str, args: Sequence[IntegerFacts | FloatFacts | None]) -> bool | None:
+    if any(a is None for a in args):
+        return None
+    from loom.facts import floats
+
+    known = [a for a in args if isinstance(a, floats.FloatFacts)]
+    return floats.decide_predicate(name, known[0], known[-1]) if len(known) == len(args) else None
 
 
 def _multiple(facts: IntegerFacts, divisor: int | None) -> bool | None:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from loom.facts.analysis import FunctionFacts
+from loom.facts.floats import FloatFacts
 from loom.facts.integers import IntegerFacts
 from loom.facts.predicates import decide_predicate
 from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
 from loom.ir.predicates import failing_scalar_predicate, predicate_text
-from loom.ir.types import ADDRESSES, INTEGERS
 
 _ON_NUMBERS: Final = frozenset({"index.assume", "scalar.assume"})
 _ON_ENCODINGS: Final = frozenset(
@@ -48,8 +48,8 @@ def check_assumptions(function: Op, target_facts: Any) -> None:
 
 
 def _refuted(op: Any, facts: FunctionFacts) -> list[Diagnostic]:
-    def about(position: int) -> IntegerFacts | None:
-        return _facts(op.mentioned[position], op, facts)
+    def about(position: int) -> IntegerFacts | FloatFacts | None:
+        return facts.about(op.mentioned[position], op)
 
     return [
         _contradiction(op, predicate, facts)
@@ -58,20 +58,28 @@ def _refuted(op: Any, facts: FunctionFacts) -> list[Diagnostic]:
     ]
 
 
-def _facts(value: Value, op: Op, facts: FunctionFacts) -> IntegerFacts | None:
-    return facts.integer(value, op) if value.type in INTEGERS or value.type in ADDRESSES else None
-
-
 def _float_constant(value: Value) -> float | None:
     op = value.defining_op
     literal = op.attribute("value") if op is not None and op.name == "scalar.constant" else None
     return literal if isinstance(literal, float) else None
 
 
-def _class_of(literal: float | None) -> str:
-    if literal is None or math.isfinite(literal):
+def _class_of(literal: float | None, known: FloatFacts | None) -> str:
+    if literal is None:
+        if known is None or known.number:
+            return "infinity" if known is not None and known.lo == known.hi and known.infinite else "finite"
+        return "nan"
+    if math.isfinite(literal):
         return "finite"
     return "nan" if math.isnan(literal) else "infinity"
+
+
+def _described(literal: float | None, known: FloatFacts | None) -> str:
+    if literal is not None or known is None:
+        return str(literal)
+    if not known.number:
+        return "a NaN"
+    return str(known.lo) if known.lo == known.hi else f"between {known.lo} and {known.hi}"
 
 
 def _false_of_constants(op: Any, predicate: Predicate) -> bool:
@@ -92,22 +100,22 @@ def _contradiction(op: Any, predicate: Predicate, facts: FunctionFacts) -> Diagn
         "predicate_name": predicate.name,
         "value_name": (about.name if about is not None else None) or "?",
     }
-    known = _facts(about, op, facts) if about is not None else None
+    known = facts.about(about, op) if about is not None else None
     related: tuple[Related, ...] = ()
     if about is not None and isinstance(about.owner, Op):
         related = (Related(f"%{params['value_name']} is defined here", about.owner.loc),)
-    if known is not None and known.exact is not None:
+    if isinstance(known, IntegerFacts) and known.exact is not None:
         code, why = "TARGET/060", f"%{params['value_name']} is {known.exact}"
         params["known_value"] = known.exact
-    elif known is not None:
+    elif isinstance(known, IntegerFacts):
         code, why = "TARGET/059", f"%{params['value_name']} is between {known.lo} and {known.hi}"
         if known.divisor > 1:
             why += f" and a multiple of {known.divisor}"
         params |= {"known_min": known.lo, "known_max": known.hi}
     else:
         literal = _float_constant(about) if about is not None else None
-        code, why = "TARGET/061", f"%{params['value_name']} is {literal}"
-        params["value_class"] = _class_of(literal)
+        params["value_class"] = _class_of(literal, known)
+        code, why = "TARGET/061", f"%{params['value_name']} is {_described(literal, known)}"
     return Diagnostic(
         code,
         f"the assumption '{text}' cannot be so: {why}",

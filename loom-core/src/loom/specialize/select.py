@@ -13,9 +13,9 @@ from loom.ir.attributes import Encoding, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import LoomError, Related, fail
 from loom.ir.records import record
-from loom.ir.types import ADDRESSES, INTEGERS
 
 if TYPE_CHECKING:
+    from loom.facts.floats import FloatFacts
     from loom.plugins.records import TargetProfile
 
 PHASE = "select-templates"
@@ -65,11 +65,8 @@ def classify(
     for requirement in provider.requires or ():
         note(decide_requirement(requirement, target), str(requirement))
 
-    def position(index: int) -> IntegerFacts | None:
-        value = args[index] if index < len(args) else None
-        if value is None or (value.type not in INTEGERS and value.type not in ADDRESSES):
-            return None
-        return facts.integer(value, at)
+    def position(index: int) -> IntegerFacts | FloatFacts | None:
+        return facts.about(args[index], at) if index < len(args) else None
 
     parameters = provider.body.entry.args
     for predicate in provider.predicates or ():

@@ -7,20 +7,18 @@ through double precision, which rounds once more to the narrower type without er
 from __future__ import annotations
 
 import math
-import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from loom.dialects.index import ops as index_ops
 from loom.dialects.scalar import ops as scalar_ops
 from loom.facts.analysis import FunctionFacts
-from loom.facts.integers import IntegerFacts
+from loom.facts.float_analysis import has_flag
+from loom.facts.floats import round_to
 from loom.facts.predicates import decide_predicate
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Location
-from loom.ir.types import ADDRESSES, F16, F32, F64, FLOATS, I1, INTEGERS, Type
-
-_PACK: Final = {F16: "e", F32: "f"}
+from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, Type
 
 FLOAT_FOLDS: Final[dict[str, Callable[..., float]]] = {
     "scalar.addf": lambda a, b: a + b,
@@ -29,19 +27,6 @@ FLOAT_FOLDS: Final[dict[str, Callable[..., float]]] = {
     "scalar.negf": lambda a: -a,
     "scalar.absf": abs,
 }
-
-
-def round_to(value: float, type_: Type) -> float | None:
-    """A double rounded to f16, f32 or f64; ``None`` for other types."""
-    if type_ is F64:
-        return value
-    code = _PACK.get(type_)  # type: ignore[call-overload]
-    if code is None:
-        return None
-    try:
-        return float(struct.unpack(code, struct.pack(code, value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
 
 
 def constant_of(value: Value) -> object:
@@ -84,9 +69,15 @@ def fold(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
             exact_inputs = [round_to(v, type_) for v in operands]  # type: ignore[arg-type]
             if all(v is not None for v in exact_inputs):
                 value = round_to(folder(*exact_inputs), type_)
-                if value is not None and not math.isnan(value):
+                # What a flag promises that it does not happen is left for those who report it.
+                if value is not None and not math.isnan(value) and not _breaks_promise(op, value, exact_inputs):
                     return [value]
     return None
+
+
+def _breaks_promise(op: Op, value: float, operands: Sequence[float | None]) -> bool:
+    """Whether an infinity occurs where a flag says that there is none; a NaN does not get here."""
+    return has_flag(op, "ninf") and any(v is not None and math.isinf(v) for v in (value, *operands))
 
 
 # Integer results of these are identities of memory or of the environment; their range is no reason to fold.
@@ -129,13 +120,8 @@ def _assume(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """An assumption whose operand is already a constant says nothing new, unless it is false."""
     if any(constant_of(v) is None for v in op.inputs):
         return None
-    refuted = any(decide_predicate(p, lambda i: _about(op.mentioned[i], op, facts)) is False for p in op.predicates)
+    refuted = any(decide_predicate(p, lambda i: facts.about(op.mentioned[i], op)) is False for p in op.predicates)
     return None if refuted else list(op.inputs)
-
-
-def _about(value: Value, op: Op, facts: FunctionFacts) -> IntegerFacts | None:
-    """Facts of a number that a predicate speaks of; none for a float."""
-    return facts.integer(value, op) if value.type in INTEGERS or value.type in ADDRESSES else None
 
 
 def _lookup(op: Op, facts: FunctionFacts) -> list[Value | object] | None:
@@ -156,7 +142,7 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
 
 def _assertion(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """An assertion that facts prove is the values it checks."""
-    proven = all(decide_predicate(p, lambda i: _about(op.mentioned[i], op, facts)) is True for p in op.predicates)
+    proven = all(decide_predicate(p, lambda i: facts.about(op.mentioned[i], op)) is True for p in op.predicates)
     return list(op.inputs[: len(op.results)]) if proven else None
 
 

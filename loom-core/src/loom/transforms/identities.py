@@ -13,6 +13,7 @@ from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Op, Value
 from loom.ir.types import ADDRESSES, INDEX, INTEGERS, OFFSET, ScalarType
 from loom.transforms.fold import constant_of
+from loom.transforms.identities_floats import RULES as FLOAT_RULES
 
 Found = list[Value | object] | None
 Rule = Callable[[Any, FunctionFacts], Found]
@@ -21,7 +22,10 @@ Rule = Callable[[Any, FunctionFacts], Found]
 def simplify(op: Op, facts: FunctionFacts) -> Found:
     """What the results of an operation may be replaced by: values, or Python literals for constants."""
     rule = _RULES.get(op.name)
-    return None if rule is None else rule(op, facts)
+    found = None if rule is None else rule(op, facts)
+    if found is None and (decided := FLOAT_RULES.get(op.name)) is not None:
+        found = decided(op, facts)
+    return found
 
 
 def _idempotent(op: Any, facts: FunctionFacts) -> Found:
@@ -117,20 +121,14 @@ def _address_cast(op: Any, facts: FunctionFacts) -> Found:
     return [source] if between.width > 1 and facts.integer(source, op).within(*limits) else None
 
 
-def _float_neutral(right: float, left: float | None = None, flag: str | None = None) -> Rule:
-    """x op right is x, and left op x; a zero is told by its sign. With ``flag`` only where the operation has it."""
-
-    def is_(value: Value, wanted: float) -> bool:
-        known = constant_of(value)
-        return isinstance(known, float) and known.hex() == wanted.hex()
+def _times_one(both: bool) -> Rule:
+    """x times or by one is x."""
 
     def rule(op: Any, facts: FunctionFacts) -> Found:
-        if flag is not None and not {flag, "fast"} & set(op.attribute("flags") or ()):
-            return None
         a, b = op.operands
-        if is_(b, right):
+        if constant_of(b) == 1.0:
             return [a]
-        return [b] if left is not None and is_(a, left) else None
+        return [b] if both and constant_of(a) == 1.0 else None
 
     return rule
 
@@ -149,14 +147,9 @@ def _truth(op: Any, facts: FunctionFacts) -> Found:
     return [op.operands[0]] if chosen == (True, False) and op.results[0].type == op.operands[0].type else None
 
 
-def _first(*rules: Rule) -> Rule:
-    def rule(op: Any, facts: FunctionFacts) -> Found:
-        return next((found for each in rules if (found := each(op, facts)) is not None), None)
-
-    return rule
-
-
 _ROUNDED: Final = frozenset(f"scalar.{name}" for name in ("ceilf", "floorf", "truncf", "roundf", "roundevenf"))
+# What is an integer, or an infinity, already.
+_INTEGRAL: Final = _ROUNDED | {"scalar.sitofp", "scalar.uitofp"}
 
 _RULES: Final[Mapping[str, Rule]] = {
     "scalar.andi": _idempotent, "scalar.ori": _idempotent, "index.andi": _idempotent, "index.ori": _idempotent,
@@ -169,13 +162,12 @@ _RULES: Final[Mapping[str, Rule]] = {
     "vector.minsi": _idempotent, "vector.maxsi": _idempotent, "vector.minui": _idempotent, "vector.maxui": _idempotent,
     "scalar.negi": _involution, "scalar.negf": _involution, "vector.negi": _involution, "vector.negf": _involution,
     "scalar.absf": _settled(frozenset({"scalar.absf"})),
-    **{name: _settled(_ROUNDED) for name in sorted(_ROUNDED)},
+    **{name: _settled(_INTEGRAL) for name in sorted(_ROUNDED)},
     "scalar.trunci": _back_from("scalar.extsi", "scalar.extui"),
     "scalar.fptrunc": _back_from("scalar.extf"),
     "scalar.bitcast": _back_from("scalar.bitcast"),
     "index.cast": _address_cast,
-    "scalar.mulf": _float_neutral(1.0, 1.0), "scalar.divf": _float_neutral(1.0), "scalar.subf": _float_neutral(0.0),
-    "scalar.addf": _first(_float_neutral(-0.0, -0.0), _float_neutral(0.0, 0.0, "nsz")),
+    "scalar.mulf": _times_one(both=True), "scalar.divf": _times_one(both=False),
     "scalar.powf": _power,
     "scf.select": _truth,
 }  # fmt: skip
