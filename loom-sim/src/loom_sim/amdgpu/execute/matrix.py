@@ -1,7 +1,11 @@
-"""Matrix instructions: WMMA (gfx11, gfx12 in wave32) and MFMA (gfx942).
+"""Matrix instructions: WMMA and SWMMAC (gfx11, gfx12 in wave32), MFMA and SMFMAC (gfx942).
 
 Products and sums are formed in double precision and rounded once to the result type; integer results are exact. The
-order in which hardware adds is not documented, so the last bit of a float result may differ from a device's.
+order in which hardware adds is not documented, so the last bit of a float result may differ from a device's. Nor is
+how f32 becomes xf32: inputs with more than its ten fraction bits are refused.
+
+In sparse products two of every four elements of a row of A are stored, with the place of each in two bits of an index
+register (AMD CDNA3 ISA, "Sparse Matrix Operations"; RDNA4 ISA, "SWMMAC").
 
 Where matrix elements live in registers: AMD, "How to accelerate AI applications on RDNA 3 using WMMA", "Using the
 Matrix Cores of AMD RDNA 4 architecture GPUs" (GPUOpen), and "AMD matrix cores" / "AMD Matrix Instruction Calculator".
@@ -55,6 +59,11 @@ class Product:
     legacy_f8: bool = False
     high_half: bool | None = None  # 16-bit results one per register, in this half (gfx11)
     negate: tuple[int, int] = (0, 0)
+    negate_c: bool = False
+    stored: int = 0  # columns of A that a sparse product stores; 0: dense
+    index_shift: int = 0  # first bit of the index in its register
+    broadcast: tuple[int, int] = (0, 0)  # blocks of A: this many (as a power of two) use the one of this number
+    b_lanes: Array | None = None  # lanes that B is taken from
 
 
 def _grid(lanes: int, count: int) -> tuple[Array, Array]:
@@ -122,11 +131,49 @@ def _matrix(values: Array, layout: Layout, shape: tuple[int, int, int]) -> Array
     return result
 
 
-def multiply(product: Product, waves: int, lanes: int, a: list[Array], b: list[Array], c: list[Array]) -> list[Array]:
-    """Carry out a product; returns the result registers as uint32 (waves, lanes)."""
+def _values(words: Array, kind: str, legacy_f8: bool) -> Array:
+    if kind == "xf32":
+        if (words & _U32(0x1FFF)).any():
+            raise NotImplementedError(
+                "an xf32 operand with more than ten fraction bits: its rounding is not documented"
+            )
+        kind = "f32"
+    return elements(words, kind, legacy_f8)
+
+
+def _sparse_product(left: Array, right: Array, places: Array) -> Array:
+    """Sum of the stored elements of A, (waves, 1, m, stored), times the rows of B that their places name."""
+    stored = left.shape[-1]
+    rows = 4 * (np.arange(stored) // 2) + places[:, 0]
+    chosen = right[np.arange(left.shape[0])[:, None, None], 0, rows]
+    total: Array = (left[:, 0, :, :, None] * chosen).sum(axis=2)[:, None]
+    return total
+
+
+def multiply(
+    product: Product,
+    waves: int,
+    lanes: int,
+    a: list[Array],
+    b: list[Array],
+    c: list[Array],
+    index: Array | None = None,
+) -> list[Array]:
+    """Carry out a product; returns the result registers as uint32 (waves, lanes).
+
+    Raises:
+        NotImplementedError: see the module's comment on xf32.
+    """
     p = product
-    left = _matrix(elements(_full(a, waves, lanes), p.a_type, p.legacy_f8), p.a, (p.blocks, p.m, p.k))
-    right = _matrix(elements(_full(b, waves, lanes), p.b_type, p.legacy_f8), p.b, (p.blocks, p.k, p.n))
+    depth = p.stored or p.k
+    left = _matrix(_values(_full(a, waves, lanes), p.a_type, p.legacy_f8), p.a, (p.blocks, p.m, depth))
+    b_words = _full(b, waves, lanes)
+    if p.b_lanes is not None:
+        b_words = b_words[:, p.b_lanes]
+    right = _matrix(_values(b_words, p.b_type, p.legacy_f8), p.b, (p.blocks, p.k, p.n))
+    if p.broadcast != (0, 0):
+        size, chosen = p.broadcast
+        left = left[:, (np.arange(p.blocks) >> size << size) + chosen]
     if p.negate[0]:
         left = -left
     if p.negate[1]:
@@ -139,7 +186,15 @@ def multiply(product: Product, waves: int, lanes: int, a: list[Array], b: list[A
         start = elements(halves.astype(_U32), p.c_type)[..., ::2]
     else:
         start = elements(c_words, p.c_type)
-    total = np.matmul(left, right) + _matrix(start, p.c, (p.blocks, p.m, p.n))
+    if p.negate_c:
+        start = -start
+    if index is None:
+        total = np.matmul(left, right)
+    else:
+        shifts = _U32(p.index_shift) + np.arange(p.a.row.shape[1], dtype=_U32) * _U32(2)
+        places = np.broadcast_to(index, (waves, lanes))[..., None] >> shifts & _U32(3)
+        total = _sparse_product(left, right, _matrix(places.astype(np.intp), p.a, (p.blocks, p.m, depth)))
+    total = total + _matrix(start, p.c, (p.blocks, p.m, p.n))
     out = total[:, p.c.block, p.c.row, p.c.column]
     if p.c_type == "i32":
         if p.clamp:
@@ -163,9 +218,23 @@ def multiply(product: Product, waves: int, lanes: int, a: list[Array], b: list[A
     return [words[..., r] for r in range(words.shape[-1])]
 
 
-_WMMA = re.compile(r"v_wmma_(f32|f16|bf16|i32)_16x16x(\d+)_(f16|bf16|iu8|iu4|fp8|bf8)(?:_(fp8|bf8))?")
-_MFMA = re.compile(r"v_mfma_(f32|f64|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(f16|bf16|f32|f64|i8|fp8|bf8)(?:_(fp8|bf8))?")
-_BITS = {"f64": 64, "f32": 32, "f16": 16, "bf16": 16, "i8": 8, "u8": 8, "fp8": 8, "bf8": 8, "i4": 4, "u4": 4}
+_WMMA = re.compile(r"v_(?:wmma|swmmac)_(f32|f16|bf16|i32)_16x16x(\d+)_(f16|bf16|iu8|iu4|fp8|bf8)(?:_(fp8|bf8))?")
+_MFMA = re.compile(
+    r"v_(?:mfma|smfmac)_(f32|f64|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_(f16|bf16|xf32|f32|f64|i8|fp8|bf8)(?:_(fp8|bf8))?"
+)
+_BITS = {
+    "f64": 64,
+    "f32": 32,
+    "xf32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "i8": 8,
+    "u8": 8,
+    "fp8": 8,
+    "bf8": 8,
+    "i4": 4,
+    "u4": 4,
+}
 
 
 def _registers(em: Emitter, operand: Operand) -> list[Value]:
@@ -207,6 +276,7 @@ def _wmma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
             raise em.unsupported("negating half of the elements or the accumulator of a matrix")
         negate = (negate_low & 1, negate_low >> 1 & 1)
     count = max(1, inst.sources[0].bits // 32) * 32 // _BITS[a_type]
+    b_count = max(1, inst.sources[1].bits // 32) * 32 // _BITS[b_type]
     registers = max(1, inst.results[0].bits // 32)
     half: bool | None = None
     results = registers
@@ -217,21 +287,50 @@ def _wmma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
             results = 2 * registers
     layouts = _wmma_layouts(family, lanes, k, count, results)
     if layouts is None:
-        raise em.unsupported("WMMA in wave64 on this processor")
+        raise em.unsupported("matrix products in wave64 on this processor, whose layout is not published")
     clamp = bool(inst.modifiers.get("clamp", 0))
-    return Product(16, 16, k, 1, *layouts, a_type, b_type, c_type, clamp, False, half, negate)
+    product = Product(16, 16, k, 1, *layouts, a_type, b_type, c_type, clamp, False, half, negate)
+    if b_count == count:
+        return product
+    wide = _wmma_layouts(family, lanes, k, b_count, results)
+    assert wide is not None
+    shift = 2 * count * inst.get("index_key") if 2 * count < 32 else 0
+    return attrs.evolve(product, b=wide[1], stored=k // 2, index_shift=shift)
+
+
+_ROTATE = 3
+
+
+def _b_lanes(pattern: int) -> Array | None:
+    """Lanes that the `blgp` modifier takes B from: all of them, one half for both, one quarter for all four."""
+    if pattern == 0:
+        return None
+    lane = np.arange(64)
+    return 32 * (pattern - 1) + lane % 32 if pattern < _ROTATE else 16 * (pattern - 4) + lane % 16
 
 
 def _mfma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
     c_type, m_text, n_text, k_text, block_text, first, second = match.groups()
-    if any(inst.modifiers.get(name, 0) for name in ("cbsz", "abid", "blgp")):
-        raise em.unsupported("MFMA with broadcast or negation controls")
     m, k, blocks = int(m_text), int(k_text), int(block_text or 1)
     a_type, b_type = first, second or first
     count = max(1, inst.sources[0].bits // 32) * 32 // _BITS[a_type]
     results = max(1, inst.results[0].bits // 32) // (2 if c_type == "f64" else 1)
     layouts = _mfma_layouts(m, k, blocks, count, results, c_type == "f64")
-    return Product(m, int(n_text), k, blocks, *layouts, a_type, b_type, c_type, legacy_f8=em.traits.fnuz_f8)
+    product = Product(m, int(n_text), k, blocks, *layouts, a_type, b_type, c_type, legacy_f8=em.traits.fnuz_f8)
+    size, number = inst.modifiers.get("cbsz", 0), inst.modifiers.get("abid", 0)
+    if "smfmac" in inst.mnemonic:
+        wide = _mfma_layouts(m, k, blocks, 2 * count, results, False)
+        shift = 0 if size else 2 * count * (number & (16 // count - 1))
+        return attrs.evolve(product, b=wide[1], stored=k // 2, index_shift=shift)
+    negate = inst.modifiers.get("neg", 0)
+    if negate:
+        product = attrs.evolve(product, negate=(negate & 1, negate >> 1 & 1), negate_c=bool(negate >> 2))
+    if size and (1 << size > blocks or number >> size):
+        raise em.unsupported("a broadcast of more blocks than the instruction has, or of one outside of them")
+    pattern = inst.modifiers.get("blgp", 0)
+    if pattern == _ROTATE:
+        raise em.unsupported("a rotation of the lanes of B, whose direction is not documented")
+    return attrs.evolve(product, broadcast=(size, number if size else 0), b_lanes=_b_lanes(pattern))
 
 
 def translate(em: Emitter, inst: Instruction) -> bool:
@@ -246,10 +345,17 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         product = _mfma(em, inst, match)
     a, b, c = inst.sources[:3]
     left, right = _registers(em, a), _registers(em, b)
+    index = []
+    if product.stored:
+        # The third source of sparse products is the index; they add to their destination.
+        index = _registers(em, c)
+        c = inst.results[0]
     start = _accumulator(em, c, product.c_type)
-    for value in (*left, *right, *start):
+    for value in (*left, *right, *start, *index):
         em.check_everywhere(value, "a matrix operand")
     lists = ", ".join("[" + ", ".join(v.name for v in values) + "]" for values in (left, right, start))
+    lists += "".join(f", {v.name}" for v in index)
+    em.site()
     result = em.let(f"{em.const(multiply)}({em.const(product)}, len(g.waves), {em.wave_size}, {lists})")
     code = inst.results[0].code
     for r in range(max(1, inst.results[0].bits // 32)):
