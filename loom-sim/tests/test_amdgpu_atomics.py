@@ -145,7 +145,7 @@ def _step(number: int, atomic: Atomic, space: str, target: str) -> str:
         if target == "gfx1200"
         else "s_waitcnt vmcnt(0) lgkmcnt(0)" + ("" if old else "\ns_waitcnt_vscnt null, 0x0")
     )
-    carry = "v_add_co_u32_e32 v10, vcc, s4, v12\nv_addc_co_u32_e32 v11, vcc, v11, v13, vcc"
+    carry = "v_add_co_u32_e32 v10, vcc, s4, v12\ns_nop 1\nv_addc_co_u32_e32 v11, vcc, v11, v13, vcc"
     if not old:
         carry = "v_add_co_u32 v10, vcc_lo, s4, v12\nv_add_co_ci_u32_e64 v11, null, v11, v13, vcc_lo"
     lines = [f"{add} v12, {256 * number:#x}, v1", "v_mov_b32_e32 v8, 0", "v_mov_b32_e32 v9, 0",

@@ -88,7 +88,7 @@ def _body(kind: str, target: str) -> str:
         if text.startswith("v_cmpx"):
             lines += ["v_mov_b32_e32 v8, 0", text, "v_mov_b32_e32 v8, 1", execute]
         else:
-            lines += [text, f"v_cndmask_b32_e64 v8, 0, 1, {mask}"]
+            lines += [text, "s_nop 1", f"v_cndmask_b32_e64 v8, 0, 1, {mask}"]
         lines.append(f"v_lshl_or_b32 v9, v8, {k}, v9")
     words = {
         "load8": "s_load_dwordx8" if old else "s_load_b256",

@@ -12,6 +12,7 @@ from loom_sim.amdgpu.emitter import Emitter, End
 from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
 from loom_sim.amdgpu.execute import alu, control, dot, f8, lanes, lds, matrix, relative, scalar_memory, vector_memory
 from loom_sim.amdgpu.execute.operation import load_all
+from loom_sim.amdgpu.hazards import Hazards
 from loom_sim.amdgpu.instruction import Instruction, Operand, adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.runtime import StaticFault
@@ -154,8 +155,11 @@ class Code:
 class Translator:
     """Makes and keeps the blocks of one kernel configuration."""
 
-    def __init__(self, code: Code, traits: Traits, wave_size: int, vectors: int, strict: bool) -> None:
+    def __init__(
+        self, code: Code, traits: Traits, wave_size: int, vectors: int, strict: bool, trans_use: bool = False
+    ) -> None:
         self.code = code
+        self._hazards = Hazards(traits, wave_size, trans_use) if strict else None
         self.traits = traits
         self.wave_size = wave_size
         self.vectors = vectors
@@ -171,6 +175,8 @@ class Translator:
         found = self._blocks.get((pc, full, track, key))
         if found is None:
             self.code.scan(pc)
+            if self._hazards is not None:
+                self._hazards.scan(self.code, pc)
             found = self._translate(pc, full, track, key, _MAX_INSTRUCTIONS)
             self._blocks[(pc, full, track, key)] = found
         return found
@@ -232,6 +238,10 @@ class Translator:
             problem = tracker.conflict(inst)
             if problem is not None:
                 raise StaticFault("missing_wait", problem)
+        if self._hazards is not None:
+            problem = self._hazards.problems.get(inst.address)
+            if problem is not None:
+                raise StaticFault("hazard", problem)
         if not any(handler(em, inst) for handler in _HANDLERS):
             raise em.unsupported(f"{inst.mnemonic} is not supported by the emulator")
         if self.strict:

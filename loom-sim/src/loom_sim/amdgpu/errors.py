@@ -9,7 +9,7 @@ import attrs
 class FaultRecord:
     """Where and why a program was stopped.
 
-    `kind` is a stable short name: `out_of_bounds`, `misaligned`, `missing_wait`, `uninitialized`,
+    `kind` is a stable short name: `out_of_bounds`, `misaligned`, `missing_wait`, `hazard`, `uninitialized`,
     `race`, `barrier_divergence`, `step_budget`, `lds_out_of_range`, `scratch_out_of_range`, `invalid_pc`,
     `unsupported`, `illegal_instruction`, `trap`. `pc` is the instruction's address in the code object (its ELF virtual
     address). Fields that do not apply are None.

@@ -155,7 +155,9 @@ class Program:
             descriptor = kernel.descriptor
             code = Code(bytes(image), low, traits, descriptor.wave_size)
             vectors = descriptor.vgpr_count(self.processor.require_generation())
-            found = self._translators[key] = Translator(code, traits, descriptor.wave_size, vectors, strict)
+            found = self._translators[key] = Translator(
+                code, traits, descriptor.wave_size, vectors, strict, self.processor.trans_use_hazard
+            )
         return found
 
     def launch(
