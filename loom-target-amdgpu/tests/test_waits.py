@@ -17,14 +17,15 @@ from loom_target_amdgpu.isa.tables import family_table
 
 
 def code_of(text: str, target: str) -> list[str]:
-    """Assembly of the only kernel, in source order."""
+    """Assembly of the only kernel, in source order, without hints to the hardware."""
     profile = find_target(target)
     module = api.load_bytes(text.encode(), "m")
     roots = tuple(op for op in module.ops if op.name == "low.kernel.def")
     _, kernels, processor, descriptor_set = _lower(EmitRequest(module, roots, profile))
     made = compile_kernel(kernels[0].op, processor, descriptor_set, strategy=Strategy.SOURCE, check=True)
     table = family_table(processor.family)
-    return [text for _, _, text in disassemble_code(table, made.image.code, wave_size=processor.wave)]
+    lines = [text for _, _, text in disassemble_code(table, made.image.code, wave_size=processor.wave)]
+    return [line for line in lines if not line.startswith(("s_delay_alu", "s_clause"))]
 
 
 def kernel(body: str, contract: str) -> str:

@@ -8,12 +8,12 @@ from typing import Final
 from loom.ir.diagnostics import fail
 from loom.low.allocate import Allocation
 from loom.low.lower_ssa import FinalBlock
-from loom.low.machine import Instruction, Kind, Move, Swap, VReg
+from loom.low.machine import Function, Instruction, Kind, Move, ScheduleMode, Swap, VReg
 from loom_target_amdgpu.abi import DATA
 from loom_target_amdgpu.code_object.elf import RelocationKind
 from loom_target_amdgpu.isa.registers import SCC, VCC
 from loom_target_amdgpu.isa.tables import AGPR, LITERAL, VGPR
-from loom_target_amdgpu.machine_code import Assembler, Code
+from loom_target_amdgpu.machine_code import Assembler, Code, Order
 
 _SGPR: Final = "amdgpu.sgpr"
 _VGPR: Final = "amdgpu.vgpr"
@@ -38,17 +38,34 @@ class CodeBlock:
         self.successors = successors
 
 
+def _orders(function: Function) -> dict[Instruction, Order]:
+    """What ordering controls say of the packets of a scheduled function."""
+    everything = function.schedule_mode is ScheduleMode.LOCKED
+    found: dict[Instruction, Order] = {}
+    for block in function.blocks:
+        fences = 0
+        for item in block.instructions:
+            if item.kind is Kind.FENCE:
+                fences += 1
+            elif item.kind is Kind.PACKET:
+                found[item] = Order(everything or bool(item.lock), fences, item.scope_events)
+    return found
+
+
 class Expander:
     """Expands one allocated function.
 
     ``scratch_base`` is the first byte of spill memory in the private segment, ``lane_base`` the first vector
-    register that keeps spilled scalars in its lanes.
+    register that keeps spilled scalars in its lanes. ``function`` is what was allocated.
     """
 
-    def __init__(self, allocation: Allocation, assembler: Assembler, scratch_base: int, workgroup_ids: str) -> None:
+    def __init__(
+        self, function: Function, allocation: Allocation, assembler: Assembler, scratch_base: int, workgroup_ids: str
+    ) -> None:
         self._assign = allocation.assign
         self._allocation = allocation
         self._asm = assembler
+        self._orders = _orders(function)
         self._scratch_base = scratch_base
         self._workgroup_ids = workgroup_ids
         self._lane_base = allocation.high_water.get(_VGPR, 0)
@@ -64,7 +81,11 @@ class Expander:
             following = blocks[index + 1].label if index + 1 < len(blocks) else None
             code: list[Code] = []
             for item in final.items:
-                code.extend(self._item(item, following))
+                made = list(self._item(item, following))
+                order = self._orders.get(item.origin or item) if isinstance(item, Instruction) else None
+                for one in made:
+                    one.order = order
+                code += made
             successors = [edge.block.label for edge in final.block.edges]
             result.append(CodeBlock(final.label, code, successors))
         self._unique_labels(blocks)

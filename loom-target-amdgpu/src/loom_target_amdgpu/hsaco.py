@@ -15,13 +15,18 @@ from loom.low.allocate import Allocation, AllocationError, allocate
 from loom.low.convert import to_machine
 from loom.low.descriptors import DescriptorSet
 from loom.low.machine import MemoryAccess
-from loom.low.proof import prove_allocation, prove_schedule
+from loom.low.proof import prove_allocation, prove_schedule, refuted
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
+from loom_target_amdgpu.check_passes import PassCheckError, Snapshot, check_passes, snapshot
+from loom_target_amdgpu.check_waits import check_waits
+from loom_target_amdgpu.clauses import insert_clauses
 from loom_target_amdgpu.code_object.elf import DataImage, KernelImage, write_hsaco
 from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
 from loom_target_amdgpu.code_object.metadata import KernelArgument, KernelMetadata
+from loom_target_amdgpu.delays import insert_delays
+from loom_target_amdgpu.dual_issue import pair_instructions
 from loom_target_amdgpu.exec_masks import simplify_masks
 from loom_target_amdgpu.expand import CodeBlock, Expander
 from loom_target_amdgpu.hazards import insert_hazard_waits
@@ -33,6 +38,15 @@ from loom_target_amdgpu.schedule import model
 from loom_target_amdgpu.waits import WaitCounts, WaitInserter
 
 DEFAULT_WORKGROUP: Final = 1024
+
+
+@record
+class Inserted:
+    """Dual-issue words, clauses and ALU delays of a kernel's code, how many of each."""
+
+    dual_issue: int
+    clauses: int
+    delays: int
 
 
 @record
@@ -48,6 +62,7 @@ class CompiledKernel:
         waits: authored waits, and places where waits were inserted.
         waves: resident waves per SIMD that the registers allow.
         scopes: ordering scopes that the scheduler honoured.
+        inserted: what passes over the encoded instructions made.
     """
 
     image: KernelImage
@@ -62,6 +77,7 @@ class CompiledKernel:
     waits: WaitCounts
     waves: int
     scopes: int
+    inserted: Inserted
 
     @property
     def instruction_count(self) -> int:
@@ -118,12 +134,18 @@ def compile_kernel(
         prove_allocation(function, allocation, "amdgpu")
     assembler = Assembler(processor.family, processor.wave, generation.constant_bus)
     ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
-    expander = Expander(allocation, assembler, ready.private_bytes, ids)
+    expander = Expander(function, allocation, assembler, ready.private_bytes, ids)
     blocks = simplify_branches(expander.run(), assembler)
     simplify_masks(blocks, assembler)
+    expanded = snapshot(blocks) if check else []
+    pairs = pair_instructions(blocks, assembler)
     waits = WaitInserter(blocks, assembler)
     waits.run()
     insert_hazard_waits(blocks, assembler, processor)
+    clauses = insert_clauses(blocks, assembler)
+    delays = insert_delays(blocks, assembler)
+    if check:
+        _prove_passes(expanded, blocks, assembler, kernel)
     code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
@@ -139,7 +161,17 @@ def compile_kernel(
         waits=waits.counts,
         waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs),
         scopes=scopes,
+        inserted=Inserted(pairs, clauses, delays),
     )
+
+
+def _prove_passes(before: Snapshot, blocks: list[CodeBlock], assembler: Assembler, kernel: low.KernelDef) -> None:
+    """Prove what passes over the encoded instructions did; raises a diagnostic where one is wrong."""
+    try:
+        check_passes(before, blocks)
+        check_waits(blocks, assembler.family)
+    except PassCheckError as error:
+        raise refuted("code", str(error), error.loc or kernel.loc, kernel.callee, "amdgpu") from error
 
 
 def _image(

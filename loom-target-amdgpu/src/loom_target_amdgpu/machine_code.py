@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from loom.ir.diagnostics import fail
+from loom.ir.records import record
 from loom.low.descriptors import Descriptor
 from loom_target_amdgpu.descriptors.encoding import Encoding, rows
 from loom_target_amdgpu.isa.encode import EncodingError, encode
@@ -39,6 +40,21 @@ _FLOAT_TOKENS: Final = {
 }
 
 
+@record
+class Order:
+    """Where the author's ordering controls put an instruction of a block.
+
+    Attributes:
+        locked: it belongs to a locked sequence.
+        fences: how many fences stand before it.
+        scopes: (scope, phase) pairs from the outermost open scope inwards.
+    """
+
+    locked: bool
+    fences: int
+    scopes: tuple[tuple[int, int], ...]
+
+
 class Code:
     """One encoded instruction.
 
@@ -51,10 +67,26 @@ class Code:
         drains: for an authored wait or a barrier: what it waits for (see ``waits``).
         distance: the literal in its last word is a half of the distance to a data symbol, from the program counter
             that the nearest ``s_getpc_b64`` before it reads; None where it is none.
+        literal: the 32-bit literal that a source reads, or None.
+        order: what the author's ordering controls say of it; None for what the compiler added, which is free.
+        second: the other half of a dual-issue word; ``reads`` and ``writes`` are those of both.
         loc: source location.
     """
 
-    __slots__ = ("codes", "data", "distance", "drains", "loc", "reads", "row", "target", "writes")
+    __slots__ = (
+        "codes",
+        "data",
+        "distance",
+        "drains",
+        "literal",
+        "loc",
+        "order",
+        "reads",
+        "row",
+        "second",
+        "target",
+        "writes",
+    )
 
     def __init__(
         self,
@@ -64,13 +96,17 @@ class Code:
         wave: int,
         loc: object = None,
         target: str | None = None,
+        literal: int | None = None,
     ) -> None:
         self.row = row
         self.codes = codes
         self.data = data
         self.target = target
         self.loc = loc
+        self.literal = literal
         self.drains: Mapping[str, int] | None = None
+        self.order: Order | None = None
+        self.second: Code | None = None
         self.distance: tuple[RelocationKind, str] | None = None
         self.reads, self.writes = _units(row, codes, wave)
 
@@ -137,7 +173,7 @@ class Assembler:
         """An instruction the compiler itself adds, by table mnemonic and operand codes."""
         row = self.table.find(mnemonic, format, form, wave=self.wave)
         data = encode(row, codes, modifiers or {}, literal)
-        return Code(row, codes, data, self.wave, loc, target)
+        return Code(row, codes, data, self.wave, loc, target, literal)
 
     def packet(
         self,
@@ -165,7 +201,7 @@ class Assembler:
             problem = self._bus_problem(row, codes)
             if problem:
                 continue
-            code = Code(row, codes, data, self.wave, loc)
+            code = Code(row, codes, data, self.wave, loc, literal=literal)
             code.drains = _drains(descriptor, immediates)
             return code
         raise fail(

@@ -33,7 +33,7 @@ _COUNTER_OF_FIELD: Final = {
     "dscnt": Counter.LDS,
     "kmcnt": Counter.SCALAR,
 }
-_BARRIERS: Final = frozenset({"s_barrier", "s_barrier_signal"})
+BARRIERS: Final = frozenset({"s_barrier", "s_barrier_signal"})
 _SPLIT: Final = {
     Counter.LOAD: "s_wait_loadcnt",
     Counter.STORE: "s_wait_storecnt",
@@ -183,7 +183,7 @@ class WaitInserter:
             count = pending.needed((*code.reads, *code.writes))
             if count is not None:
                 waits[counter] = min(count, maximum(self._family, counter) - 1)
-        if code.row.mnemonic in _BARRIERS:
+        if code.row.mnemonic in BARRIERS:
             lds = self._identity[Counter.LDS]
             if state[lds].busy:
                 waits[lds] = 0
