@@ -71,7 +71,7 @@ def test_what_facts_prove_passes(name: str) -> None:
     assert proven("%size = index.constant 8 : index", *PROVEN[name]) == 1
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[str, tuple[str, ...], dict[str, object]]] = {
     "nothing known": ("008", (load("%i, 0"),), {"view_axis": 0, "vector_axis": -1, "origin": "%i"}),
     "may be negative": (
         "009",

@@ -115,6 +115,12 @@ def _footprints(function: Op, module: Module, context: Context, options: Options
     return Outcome((), {"accesses-proven": check_footprints(function, context.facts)})
 
 
+def _refine_boundaries(module: Module, _: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.boundaries import refine_boundaries
+
+    return Outcome((), {"parameters-refined": refine_boundaries(module, context.facts, options.get("max-iterations"))})
+
+
 def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
     from loom.transforms.blocks import simplify_blocks
 
@@ -243,6 +249,14 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             _pipeline,
             statistics=("loops-pipelined", "policies-cleared"),
             templates=False,
+        ),
+        PassInfo(
+            "refine-boundaries",
+            "module",
+            "state at private functions what all of their callers know",
+            _refine_boundaries,
+            options=(Option("max-iterations", minimum=1),),
+            statistics=("parameters-refined",),
         ),
         PassInfo(
             "sanitizer-insert-assertions",
