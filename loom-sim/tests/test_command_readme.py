@@ -43,15 +43,18 @@ def test_readme(tmp_path: Path) -> None:
     work.mkdir()
     (work / "examples").symlink_to(EXAMPLES)
     outputs = []
+    earlier = ""
     for language, text in _blocks():
         if language == "c":
             (work / "scale.cl").write_text(text)
             continue
+        if language == "python":  # the second program goes on where the first one ends
+            text = earlier = earlier + text
         command = ["bash", "-e", "-c", text] if language == "sh" else [sys.executable, "-c", text]
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         outputs.append(done.stdout)
-    saxpy, scale, report, fault, python = outputs
+    saxpy, scale, report, fault, python, stops = outputs
     x = np.arange(1000, dtype=np.float32)
     assert "saxpy on gfx1100: 32 waves of 32 lanes" in saxpy
     np.testing.assert_array_equal(np.load(work / "x.npy"), x)
@@ -64,6 +67,7 @@ def test_readme(tmp_path: Path) -> None:
     assert "(kernel saxpy, at 0x" in fault
     assert "'global memory': 96" in python
     assert json.loads((work / "timeline.json").read_text()) is not None
+    assert len(re.findall(r"^0x[0-9a-f]+: \w+.*, 32 waves, s\[0:1\] = ", stops, re.MULTILINE)) == 3
 
 
 def test_readme_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,8 +156,16 @@ class Translator:
     """Makes and keeps the blocks of one kernel configuration."""
 
     def __init__(
-        self, code: Code, traits: Traits, wave_size: int, vectors: int, strict: bool, trans_use: bool = False
+        self,
+        code: Code,
+        traits: Traits,
+        wave_size: int,
+        vectors: int,
+        strict: bool,
+        trans_use: bool = False,
+        longest: int = _MAX_INSTRUCTIONS,
     ) -> None:
+        self._longest = longest
         self.code = code
         self._hazards = Hazards(traits, wave_size, trans_use) if strict else None
         self.traits = traits
@@ -177,7 +185,7 @@ class Translator:
             self.code.scan(pc)
             if self._hazards is not None:
                 self._hazards.scan(self.code, pc)
-            found = self._translate(pc, full, track, key, _MAX_INSTRUCTIONS)
+            found = self._translate(pc, full, track, key, self._longest)
             self._blocks[(pc, full, track, key)] = found
         return found
 

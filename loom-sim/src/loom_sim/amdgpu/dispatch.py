@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import attrs
@@ -16,7 +17,7 @@ from loom_sim.amdgpu.memory import AccessError
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.races import Race
 from loom_sim.amdgpu.state import SCC, UNDEFINED, Array, Group, merge, resolve
-from loom_sim.amdgpu.trace import Observer
+from loom_sim.amdgpu.trace import Control, Observer
 
 _ALL_UNDEFINED = np.full((1, 1), 0xFFFFFFFF, np.uint32)
 _FALSE = np.zeros((1, 1), bool)
@@ -52,7 +53,9 @@ class Scheduler:
         strict: bool,
         locate: Any,
         observers: Sequence[Observer] = (),
+        control: Control | None = None,
     ) -> None:
+        self.control = control
         self.machine = machine
         self.translator = translator
         self.statistics = statistics
@@ -116,6 +119,10 @@ class Scheduler:
     def _step(self, group: Group) -> None:
         key: BlockKey = group.key
         try:
+            # Asked once for an instruction that is started again, to follow undefined bits or with a known selector.
+            if self.control is not None and not group.loads_undefined and key.selected is None:
+                text = partial(self._text, group.pc)
+                self.control.before(group, self.machine, self.translator.vectors, text)
             block = self.translator.block(group.pc, group.full, False, key)
             track = self.strict and (group.loads_undefined or undefined_inputs(block, group, self.machine.wave_size))
             self.machine.tracking = track
@@ -153,6 +160,9 @@ class Scheduler:
             )
             raise SimulationFault(self.locate(record, group, 0))
         self._continue(block, group, outcome)
+
+    def _text(self, pc: int) -> str:
+        return self.translator.code.at(pc).text
 
     def _account(self, block: Block, group: Group, lanes: Array) -> None:
         for observer in self.observers:

@@ -120,6 +120,12 @@ class Machine:
         self.tracking = False
         self._undefined: list[Array] | None = None
 
+    def lds_of(self, wave: int) -> bytes:
+        """All LDS of a wave's workgroup."""
+        start = int(self.slot[wave]) * self._lds_stride
+        data: bytes = self._lds.bytes[start : start + self.lds_size].tobytes()
+        return data
+
     def pass_barrier(self, slots: Array) -> None:
         """Workgroups go on after a barrier."""
         if self._watch is not None:

@@ -234,6 +234,21 @@ class AddressSpace:
             return f"{segment.base - address} bytes before {segment.name}"
         return f"{address - segment.base} bytes into {segment.name} ({segment.size} bytes)"
 
+    def peek(self, address: int, size: int) -> bytes:
+        """Bytes at an address.
+
+        Raises:
+            AccessError: they are not all in one buffer.
+        """
+        segment = self._windows.get(address >> 32)
+        start = 0 if segment is None else address - segment.base
+        if segment is None or not 0 <= start <= segment.size - size:
+            raise AccessError(
+                "out_of_bounds", f"{size} bytes outside every buffer: {self.describe(address)}", None, address
+            )
+        data: bytes = segment.bytes[start : start + size].tobytes()
+        return data
+
     def _segment(self, high: int, low: Array, offset: int, nbytes: int, mask: Array | None) -> tuple[Segment, Array]:
         segment = self._windows.get(high)
         if segment is None:

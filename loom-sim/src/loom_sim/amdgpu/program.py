@@ -25,7 +25,7 @@ from loom_sim.amdgpu.memory import AddressSpace
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.races import Ordering
 from loom_sim.amdgpu.state import Group
-from loom_sim.amdgpu.trace import Observer
+from loom_sim.amdgpu.trace import Control, Observer
 from loom_sim.amdgpu.traits import FAMILIES, Traits, traits_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Program:
         self._object = code_object
         self.processor = processor
         self._traits = traits
-        self._translators: dict[tuple[str, bool], Translator] = {}
+        self._translators: dict[tuple[str, bool, bool], Translator] = {}
 
     @property
     def code_object(self) -> CodeObject:
@@ -147,8 +147,9 @@ class Program:
             image[s.address - low : s.address - low + len(s.data)] = s.data
         return low, image
 
-    def _translator(self, kernel: Kernel, traits: Traits, strict: bool) -> Translator:
-        key = (kernel.name, strict)
+    def _translator(self, kernel: Kernel, traits: Traits, strict: bool, single: bool) -> Translator:
+        """`single`: every block is one instruction."""
+        key = (kernel.name, strict, single)
         found = self._translators.get(key)
         if found is None:
             low, image = self._image
@@ -156,7 +157,13 @@ class Program:
             code = Code(bytes(image), low, traits, descriptor.wave_size)
             vectors = descriptor.vgpr_count(self.processor.require_generation())
             found = self._translators[key] = Translator(
-                code, traits, descriptor.wave_size, vectors, strict, self.processor.trans_use_hazard
+                code,
+                traits,
+                descriptor.wave_size,
+                vectors,
+                strict,
+                self.processor.trans_use_hazard,
+                **({"longest": 1} if single else {}),
             )
         return found
 
@@ -171,6 +178,7 @@ class Program:
         dynamic_lds: int = 0,
         max_steps: int = DEFAULT_MAX_STEPS,
         observers: Sequence[Observer] = (),
+        control: Control | None = None,
     ) -> LaunchReport:
         """Run a kernel to its end.
 
@@ -183,6 +191,7 @@ class Program:
             dynamic_lds: bytes of LDS after the static part.
             max_steps: budget of instructions issued, each counted once for all waves that execute it together.
             observers: told about every block that ran; see `trace`.
+            control: asked before every instruction; see `debug`.
 
         Raises:
             LaunchError: the launch does not fit the kernel.
@@ -222,7 +231,7 @@ class Program:
             dynamic_lds,
         )
         kernarg_segment = space.map(segment, "the kernel arguments", writable=False)
-        translator = self._translator(kernel, traits, strict)
+        translator = self._translator(kernel, traits, strict, control is not None)
         statistics = Statistics()
         traffic = Traffic()
         x, y, z = shape.workgroup_size
@@ -250,6 +259,7 @@ class Program:
                         max_steps,
                         observers,
                         ordering,
+                        control,
                     )
         finally:
             binding.write_back()
@@ -326,6 +336,7 @@ class Program:
         max_steps: int,
         observers: Sequence[Observer],
         ordering: Ordering | None,
+        control: Control | None,
     ) -> int:
         descriptor = kernel.descriptor
         size = descriptor.wave_size
@@ -360,7 +371,9 @@ class Program:
 
         for observer in observers:
             observer.batch(first, per_group)
-        scheduler = Scheduler(machine, translator, statistics, max_steps, strict, locate, observers)
+        if control is not None:
+            control.batch(first, per_group)
+        scheduler = Scheduler(machine, translator, statistics, max_steps, strict, locate, observers, control)
         generation = self.processor.require_generation()
         mode = FloatMode(
             descriptor.round_mode_32,

@@ -11,6 +11,7 @@ Source: "Trace Event Format", sections JSON Object Format, Complete Events, Inst
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 import attrs
@@ -19,7 +20,8 @@ from loom_sim.amdgpu.limits import DEFAULT_TRACE_LIMIT
 
 if TYPE_CHECKING:
     from loom_sim.amdgpu.blocks import Block
-    from loom_sim.amdgpu.state import Array
+    from loom_sim.amdgpu.machine import Machine
+    from loom_sim.amdgpu.state import Array, Group
 
 
 class Observer(Protocol):
@@ -37,6 +39,16 @@ class Observer(Protocol):
             lanes: their active lanes, bool of shape (n, wave size).
             start: instructions issued in the launch before it.
         """
+
+
+class Control(Protocol):
+    """Who is asked before every instruction; see `debug`."""
+
+    def batch(self, first_workgroup: int, waves_per_workgroup: int) -> None:
+        """See `Observer`."""
+
+    def before(self, group: Group, machine: Machine, vectors: int, text: Callable[[], str]) -> None:
+        """Waves are about to execute the instruction at `group.pc`, whose assembly `text` gives."""
 
 
 @attrs.frozen(slots=True)
