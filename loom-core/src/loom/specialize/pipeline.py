@@ -18,7 +18,7 @@ from loom.transforms.canonicalize import canonicalize
 from loom.transforms.dce import eliminate_dead_symbols, is_root
 from loom.transforms.exits import nest_exits
 from loom.transforms.fold import make_constant
-from loom.transforms.inline import MAX_DEPTH, inline_call, inline_calls
+from loom.transforms.inline import MAX_DEPTH, inline_calls, inline_required
 from loom.transforms.loops import apply_loop_policies
 
 if TYPE_CHECKING:
@@ -178,16 +178,5 @@ def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile
                 contract_key=provider.family,
                 failure_code="materialization_blocked",
             )
-        if len(provider.body.blocks) != 1:
-            raise fail(
-                "LOWERING/044",
-                f"cannot inline '@{provider.callee}': its body has several blocks",
-                call.loc,
-                emitter="select-templates",
-                op_name=call.name,
-                phase_name="select-templates",
-                callee_name=provider.callee,
-                failure_code="callee_body_not_single_block",
-            )
-        inline_call(call, provider)
+        inline_required(call, provider, "select-templates")
     return True

@@ -8,16 +8,24 @@ from typing import Any
 
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import LoomError, Related, fail
+from loom.transforms.structure import Unstructured, structured_copy
 
 # How deep calls may nest while bodies are inlined; recursion is found long before.
 MAX_DEPTH = 256
 
 
 def inline_call(call: Op, callee: Any) -> list[Op]:
-    """Put a copy of the callee's single-block body in place of the call and return the copied operations.
+    """Put a copy of the callee's body in place of the call and return the copied operations.
 
-    Facts that the callee's predicates state stay obligations of the caller; nothing is assumed from them.
+    Facts that the callee's predicates state stay obligations of the caller; nothing is assumed from them. A body of
+    several blocks becomes structured; :class:`~loom.transforms.structure.Unstructured` says that it cannot.
     """
+    if len(callee.body.blocks) > 1:
+        ops, values = structured_copy(callee.body, call.operands, [r.type for r in call.results])
+        for op in ops:
+            op.insert_before(call)
+        call.replace_with(values)
+        return ops
     block = callee.body.entry
     mapping: dict[Value, Value] = dict(zip(block.args, call.operands, strict=True))
     copied: list[Op] = []
@@ -44,19 +52,38 @@ def policy(call: Op, callee: Op, phase: str) -> str | None:
     return own or theirs  # type: ignore[return-value]  # words of one enum
 
 
-def _failure(call: Op, callee: Any, phase: str, code: str, text: str) -> LoomError:
+def _failure(call: Op, callee: Any, phase: str, code: str, text: str, related: tuple[Related, ...] = ()) -> LoomError:
     name = callee.callee
     return fail(
         "LOWERING/044",
         f"cannot inline '@{name}': {text}",
         call.loc,
-        related=(Related(f"'@{name}' is here", callee.loc),),
+        related=(Related(f"'@{name}' is here", callee.loc), *related),
         emitter=phase,
         op_name=call.name,
         phase_name=phase,
         callee_name=name,
         failure_code=code,
     )
+
+
+def inline_required(call: Op, callee: Any, phase: str) -> list[Op]:
+    """:func:`inline_call` of a call that has to go; a body that has no structured form raises LOWERING/044."""
+    try:
+        return inline_call(call, callee)
+    except Unstructured as problem:
+        text = f"its body has several blocks and {problem.reason}"
+        related = (Related(f"{problem.reason} here", problem.at.loc),)
+        raise _failure(call, callee, phase, "callee_body_not_single_block", text, related) from problem
+
+
+def _inlined(call: Op, callee: Any, phase: str, required: bool) -> list[Op] | None:
+    if required:
+        return inline_required(call, callee, phase)
+    try:
+        return inline_call(call, callee)
+    except Unstructured:
+        return None
 
 
 def inline_calls(
@@ -66,7 +93,7 @@ def inline_calls(
     *,
     kinds: Collection[str] = ("func.call",),
 ) -> bool:
-    """Inline the calls of a body that can be: of single-block functions not marked ``noinline``.
+    """Inline the calls of a body that can be: of functions that have a structured form and are not ``noinline``.
 
     ``kinds`` are the names of the calls to look at: of functions, and of providers that applications are bound to.
 
@@ -89,11 +116,10 @@ def inline_calls(
             if required:
                 raise _failure(call, callee, phase, "required_cycle", "it calls itself")
             continue
-        if len(callee.body.blocks) != 1:
-            if required:
-                raise _failure(call, callee, phase, "callee_body_not_single_block", "its body has several blocks")
+        copied = _inlined(call, callee, phase, required)
+        if copied is None:
             continue
-        for op in inline_call(call, callee):
+        for op in copied:
             for inner in op.walk():
                 if inner.name in kinds:
                     depth[inner] = (*chain, callee.callee)
