@@ -212,7 +212,7 @@ def test_annotated_disassembly(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (fused,) = [line.split() for line in lines if "v_fma_f32" in line]
     assert fused[1:3] == ["32", str(COUNT)]
     (ending,) = [line.split() for line in lines if "s_endpgm" in line]
-    assert ending[1:3] == ["32", "1024"]
+    assert ending[1] == "32"  # how many lanes are left is the compiler's choice
 
 
 @needs_llvm_mc
