@@ -22,7 +22,7 @@ RARE: Final = 25
 
 sys.path.insert(0, str(ROOT / "loom-core/tests/transforms"))
 
-from loop_agreement import Agreement  # noqa: E402  # needs the path
+from loop_agreement import Agreement  # type: ignore[import-not-found]  # noqa: E402  # needs the path
 
 
 def arguments() -> argparse.Namespace:
@@ -99,9 +99,9 @@ def main() -> int:
             log.flush()
             blocks.append(block)
             seed, checked = seed + count, checked + count
-            failed = sum(len(block["failures"]) for block in blocks)
+            count = sum(len(block["failures"]) for block in blocks)
             if sys.stderr.isatty() or seed % 1_000 == 0 or seed == end:
-                show(sys.stderr, seed - options.first, options.programs, failed, time.perf_counter() - began, checked)
+                show(sys.stderr, seed - options.first, options.programs, count, time.perf_counter() - began, checked)
     failed = sorted(int(number) for block in blocks for number in block["failures"])
     summary = {
         "first": options.first,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import random
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ from loom.evaluate.limits import Limits
 from loom.evaluate.machine import Program
 from loom.ir.core import Module
 from loom.transforms.loop_fusion import fuse_loops
-
-LoopProgram = Any
 
 HEAD = """\
 func.def public @f(%n: index, %a: i32, %x: view<64xi32>) -> (i32) {
@@ -158,12 +155,52 @@ def test_carried_views_and_extents_keep_their_scheme() -> None:
     assert run(module, 0) == want == (3 + 3 + 5, want[1])
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_random_programs_mean_the_same(loop_program: Callable[..., LoopProgram], seed: int) -> None:
-    program = loop_program(seed, read_ahead=seed % 2 == 0)
-    module = api.parse(program.plain())
-    (kernel,) = (op for op in module.ops if op.name == "kernel.def")
-    want = program.run(module)
-    fuse_loops(kernel, {})
-    api.verify(module)
-    assert program.run(module) == want
+BODIES = (
+    (READ, SUM),
+    (POSITION, PRODUCT),
+    (READ, PRODUCT, STORE),
+    (POSITION, SUM, "view.store %s, %x[0] : i32, view<64xi32>"),
+    (
+        "%late = index.cmp sgt, %i, %c2 : index",
+        "%y = scf.if %late -> (i32) {",
+        "  %z = view.load %x[%i] : view<64xi32> -> i32",
+        "  scf.yield %z : i32",
+        "} else {",
+        "  scf.yield %a : i32",
+        "}",
+        SUM,
+    ),
+    (
+        "%s = scf.for %j = [%c0 to %c2 step %c1](%t = %acc : i32) -> (i32) {",
+        "  %z = view.load %x[%j] : view<64xi32> -> i32",
+        "  %u = scalar.muli %t, %z : i32",
+        "  scf.yield %u : i32",
+        "}",
+    ),
+)
+
+
+def random_pair(seed: int) -> tuple[str, str]:
+    """Two loops, often over the same positions, the second sometimes after the first's result."""
+    rng = random.Random(seed)
+    return tuple(  # type: ignore[return-value]  # two
+        loop(
+            name,
+            *rng.choice(BODIES),
+            upper=rng.choice(("%n", "%n", "%n", "%c8")),
+            init="%a" if name == "%p" else rng.choice(("%a", "%a", "%a", "%p")),
+            step=rng.choice(("%c1", "%c1", "%c1", "%c2")),
+        )
+        for name in ("%p", "%q")
+    )
+
+
+def test_random_pairs_mean_the_same() -> None:
+    """Results and memory, for loops that join and loops that do not."""
+    joined = 0
+    for seed in range(120):
+        count, before, after = fused(*random_pair(seed))
+        joined += count > 0
+        for n in (0, 1, 6):
+            assert run(after, n) == run(before, n), f"seed {seed}"
+    assert 15 < joined < 105
