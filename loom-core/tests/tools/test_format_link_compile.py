@@ -157,6 +157,19 @@ def test_help_starts_without_heavy_imports(tool: str) -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_the_interpreter_ends_without_looking_for_garbage(tmp_path: Path) -> None:
+    """What a command has made is out of reach of the collector when the interpreter ends, and not before."""
+    source = tmp_path / "m.loom"
+    source.write_text("func.def public @f() {\n  func.return\n}\n")
+    script = (
+        "import atexit, gc, sys\nfrom loom.tools.format import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 1000))\n"
+        "main(['--check', sys.argv[1]])\nprint(gc.get_freeze_count())"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(source)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
+
+
 def test_every_tool_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     for tool in (format_tool, link_tool, compile_tool, plugins_tool):
         with pytest.raises(SystemExit) as stopped:

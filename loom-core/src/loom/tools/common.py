@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import gc
 import itertools
@@ -94,6 +95,9 @@ def run_tool(prog: str, body: Callable[[], int], diagnostics: str = "text") -> i
 
     ``diagnostics`` is the form in which they are printed: ``text`` or ``json``.
     """
+    # At its end the interpreter looks for garbage among everything that was made, a sixth of the time of a command.
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
     thresholds = gc.get_threshold()
     gc.set_threshold(GARBAGE_THRESHOLD, *thresholds[1:])
     try:
