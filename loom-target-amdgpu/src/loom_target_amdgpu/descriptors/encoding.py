@@ -21,7 +21,7 @@ class Source:
     code: str | None = None
 
 
-@record
+@record(eq=False)
 class Encoding:
     """The encoding of a descriptor.
 

@@ -46,7 +46,7 @@ LITERAL_KINDS = frozenset({"lit32", "lit16"})
 SIGNED_KINDS = frozenset({"simm16", "branch16", "offset"})
 
 
-@record
+@record(eq=False)
 class OperandField:
     """One operand of a row, in assembler order.
 
