@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from loom import api
+from loom.report.compile_report import compile_report
 from loom.tools.compile import main as compile_main
 from loom.tools.compile_report import main
 
@@ -101,6 +103,93 @@ def test_details_have_policies_stages_and_costs(reports: Path, capsys: pytest.Ca
     assert (selection["selected_provider"], selection["outcome"]) == ("sum.any", "selected")
     summary = json.loads(Path("ahead.json").read_text())
     assert summary["loop_policies"]["count"] == len(rows)
+
+
+KERNEL = """\
+kernel.def export("k") @k() {
+  %one = index.constant 1 : index
+  %lanes = index.constant 256 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
+} launch(%x: buffer, %y: buffer) {
+  %lane = kernel.workitem.id<x> : index
+  %start = index.constant 0 : offset
+  %xs = buffer.view %x[%start] : buffer -> view<256xf32>
+  %ys = buffer.view %y[%start] : buffer -> view<512xf32>
+  %bytes = index.constant BYTES : offset
+  %storage = buffer.alloca<workgroup> align(16) %bytes : buffer
+  %shared = buffer.view %storage[%start] : buffer -> view<256xf32>
+  %far = index.constant 256 : index
+  %other = index.add %lane, %far : index
+  %a = view.load %xs[%lane] : view<256xf32> -> f32
+  %b = view.load %ys[%other] : view<512xf32> -> f32
+  view.store %a, %shared[%lane] : f32, view<256xf32>
+  kernel.barrier<workgroup> scope(workgroup) ordering(acq_rel)
+  %three = index.constant 3 : index
+  %near = index.xori %lane, %three : index
+  %c = view.load %shared[%near] : view<256xf32> -> f32
+  %d = scalar.mulf %c, %b : f32
+  view.store %d, %xs[%lane] : f32, view<256xf32>
+  kernel.return
+}
+"""
+
+
+def report_of(size: int, target: str) -> dict[str, Any]:
+    compilation = api.compile(api.load_bytes(KERNEL.replace("BYTES", str(size)).encode(), "m"), (), target)
+    found: dict[str, Any] = json.loads(json.dumps(compile_report(compilation, "details")))
+    return found
+
+
+@pytest.mark.parametrize("target", ["amdgpu:gfx1100", "amdgpu:gfx1200", "amdgpu:gfx942"])
+def test_the_mix_counts_what_is_there(target: str) -> None:
+    (entry,) = report_of(1024, target)["entries"]["rows"]
+    mix = entry["static_instruction_mix"]
+    assert (mix["global_load_count"], mix["global_store_count"]) == (2, 1)
+    assert (mix["global_load_byte_count"], mix["global_store_byte_count"]) == (8, 4)
+    assert mix["local_memory_count"] == 2
+    assert (mix["local_read_byte_count"], mix["local_write_byte_count"]) == (4, 4)
+    assert mix["barrier_count"] == (2 if target == "amdgpu:gfx1200" else 1)
+    assert "matrix_count" not in mix
+    if target != "amdgpu:gfx942":
+        assert entry["schedule_delay_count"] > 0
+
+
+def test_workgroup_storage_limits_occupancy() -> None:
+    """RDNA: 128 KiB for four SIMDs; eight waves of 32 make 256 work-items. CDNA: 64 KiB, four waves of 64."""
+    for target, size, waves, limit in (
+        ("amdgpu:gfx1100", 1024, 16, "none"),
+        ("amdgpu:gfx1100", 32768, 8, "workgroup_storage"),
+        ("amdgpu:gfx1100", 65536, 4, "workgroup_storage"),
+        ("amdgpu:gfx942", 1024, 8, "none"),
+        ("amdgpu:gfx942", 32768, 2, "workgroup_storage"),
+    ):
+        (entry,) = report_of(size, target)["entries"]["rows"]
+        resources = entry["target_resources"]
+        assert (resources["resident_subgroups_per_simd"], resources["limiting_resource"]) == (waves, limit), target
+        assert resources["occupancy_percent"] == 100 * waves // resources["max_subgroups_per_simd"]
+
+
+def test_every_wait_has_a_row() -> None:
+    report = report_of(1024, "amdgpu:gfx1100")
+    rows = report["wait_action_rows"]["rows"]
+    assert [row["index"] for row in rows] == list(range(report["wait_action_rows"]["count"]))
+    assert {row["function"] for row in rows} == {"k"}
+    (store,) = [row for row in rows if row["consumer_operation"] == "ds_store_b32"]
+    assert (store["counter"], store["action"], store["producer_operation"]) == (
+        "load",
+        "partial_wait",
+        "global_load_b32",
+    )
+    assert store["target_count"] == 1
+    (meeting,) = [row for row in rows if row["consumer_operation"] == "s_barrier"]
+    assert (meeting["counter"], meeting["action"], meeting["producer_operation"]) == (
+        "lds",
+        "full_drain",
+        "ds_store_b32",
+    )
+    assert all(row["reason"] == "planned" for row in rows)
+    (entry,) = report["entries"]["rows"]
+    assert entry["wait_plan_partial_wait_count"] == 1
 
 
 def test_a_summary_leaves_single_decisions_out(tmp_path: Path) -> None:

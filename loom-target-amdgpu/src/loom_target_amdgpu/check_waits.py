@@ -42,7 +42,7 @@ def check_waits(blocks: Sequence[CodeBlock], family: str) -> None:
                 _Transfer(code, kind, family, len(kinds) > 1).follow(block, position + 1, by_label)
 
 
-def _counts(code: Code, family: str) -> Iterator[tuple[Counter, int]]:
+def counts_of(code: Code, family: str) -> Iterator[tuple[Counter, int]]:
     """What a wait instruction waits for, as (counter, operations left); authored ones too."""
     name = code.row.mnemonic
     if name in _SINGLE:
@@ -88,7 +88,7 @@ class _Transfer:
     def _walk(self, codes: Sequence[Code], younger: int, mixed: bool) -> tuple[int, bool] | None:
         """The state behind some code, None where the transfer is complete by then."""
         for code in codes:
-            for counter, count in _counts(code, self._family):
+            for counter, count in counts_of(code, self._family):
                 if same_counter(self._family, counter, self._kind) and (count == 0 or (count <= younger and not mixed)):
                     return None
             if not self._units.isdisjoint(code.reads) or not self._units.isdisjoint(code.writes):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from loom.dialects.kernel import ops as kernel_ops
@@ -27,7 +28,7 @@ from loom_target_amdgpu.dialect import Target
 from loom_target_amdgpu.hsaco import CompiledKernel, compile_kernel, link
 from loom_target_amdgpu.low_loops import loop_arithmetic
 from loom_target_amdgpu.profiles import Processor, profile
-from loom_target_amdgpu.report import entry
+from loom_target_amdgpu.report import details, entry
 from loom_target_amdgpu.select.paired_reads import pair_reads
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
@@ -75,7 +76,11 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
                 constraint_key="export.unique",
             )
     data = link(compiled, processor, _constant_data(compiled, module))
-    report = {"entries": [entry(k.op.callee, c, processor) for k, c in zip(kernels, compiled, strict=True)]}
+    named = [(k.op.callee, c) for k, c in zip(kernels, compiled, strict=True)]
+    report = {
+        "entries": [entry(symbol, c, processor) for symbol, c in named],
+        "details": partial(details, named, processor),
+    }
     return EmitResult(Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, module)
 
 

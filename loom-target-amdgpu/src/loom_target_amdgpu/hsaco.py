@@ -62,6 +62,7 @@ class CompiledKernel:
         waits: authored waits, and places where waits were inserted.
         waves: resident waves per SIMD that the registers allow.
         scopes: ordering scopes that the scheduler honoured.
+        nodes: instructions that were scheduled.
         inserted: what passes over the encoded instructions made.
     """
 
@@ -77,6 +78,7 @@ class CompiledKernel:
     waits: WaitCounts
     waves: int
     scopes: int
+    nodes: int
     inserted: Inserted
 
     @property
@@ -161,6 +163,7 @@ def compile_kernel(
         waits=waits.counts,
         waves=waves_per_simd(processor, processor.wave, vgprs, allocation.high_water.get("amdgpu.agpr", 0), sgprs),
         scopes=scopes,
+        nodes=sum(len(block.instructions) for block in function.blocks),
         inserted=Inserted(pairs, clauses, delays),
     )
 

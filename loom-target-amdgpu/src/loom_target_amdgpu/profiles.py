@@ -12,6 +12,7 @@ import enum
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
+from typing import Final
 
 from loom.ir.records import evolve, record
 
@@ -285,6 +286,30 @@ def waves_per_simd(processor: Processor, wave_size: int, vgprs: int, agprs: int 
         scalar = _round_up(sgprs + generation.sgpr_extra, generation.sgpr_granule)
         waves = min(waves, generation.sgpr_file // scalar)
     return waves
+
+
+_SIMDS: Final = 4
+"""SIMDs that share workgroup storage: of a compute unit, or of a pair of those in WGP mode."""
+_LDS_GRANULE: Final = 512
+
+
+def waves_by_storage(processor: Processor, lds_bytes: int, workgroup_waves: int) -> int | None:
+    """How many waves fit on one SIMD as far as workgroup storage goes; None where it is no limit.
+
+    Source: the CDNA3 and RDNA3 instruction set guides, sections on workgroup storage: 64 KiB per compute unit (160 KiB
+    on gfx950), which a pair of units shares in WGP mode.
+
+    Args:
+        processor: the processor.
+        lds_bytes: storage of a workgroup.
+        workgroup_waves: waves of a workgroup.
+    """
+    if not lds_bytes:
+        return None
+    generation = processor.require_generation()
+    pool = generation.lds_bytes * (2 if generation.wgp_mode else 1)
+    workgroups = pool // _round_up(lds_bytes, _LDS_GRANULE)
+    return min(generation.max_waves, max(1, workgroups * workgroup_waves // _SIMDS)) if workgroups else 0
 
 
 def _round_up(value: int, granule: int) -> int:

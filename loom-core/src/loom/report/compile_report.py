@@ -20,11 +20,13 @@ def compile_report(compilation: Compilation, mode: str, format: str | None = Non
     """The report on a compilation as a JSON object; ``format`` is the artifact format if it is not the target's.
 
     ``details`` adds the rows of single decisions: what became of each loop policy, and the stage of every operation of
-    a loop that reads ahead (sections 10.2, 10.3).
+    a loop that reads ahead (sections 10.2, 10.3). A back end adds rows of its own by a function ``details`` in its
+    report, which gives them by collection.
     """
     target = compilation.request.target
     measured = dict(compilation.result.report)
     entries: Any = measured.pop("entries", [])
+    details: Any = measured.pop("details", None)
     report: dict[str, object] = {
         "kind": "loom.compile_report",
         "schema_version": 0,
@@ -43,6 +45,8 @@ def compile_report(compilation: Compilation, mode: str, format: str | None = Non
     }
     if mode == "details":
         report["loop_policies"] = collection(detail.row() for detail in compilation.loops)
+        if details is not None:
+            report |= {name: collection(rows) for name, rows in details().items()}
     return report
 
 
