@@ -60,6 +60,20 @@ def _compare_and_swap(old: Array, new: Array, expected: Array) -> Array:
     return np.where(old == expected, new, old)
 
 
+def _wrap(old: Array, limit: Array, data: Array) -> Array:
+    return np.where(old >= limit, old - limit, old + data)
+
+
+def _conditional_exchange(old: Array, data: Array) -> Array:
+    """Two words apart from each other: the new one, without its top bit, replaces the old one if that bit is set."""
+    found = old
+    for shift in (0, 32):
+        word = np.uint64(0xFFFFFFFF << shift)
+        value = old & ~word | data & np.uint64(0x7FFFFFFF << shift)
+        found = np.where(data >> np.uint64(shift + 31) & np.uint64(1) != 0, found & ~word | value & word, found)
+    return found
+
+
 def _packed_add_f16(old: Array, data: Array) -> Array:
     halves = [
         float16.add(
@@ -116,6 +130,10 @@ def parse(name: str) -> Atomic | None:
     """The operation of the part of a mnemonic after `atomic_` or `ds_` (without `rtn`); None if it is none."""
     if name in ("pk_add_f16", "pk_add_bf16"):
         return Atomic(4, np.uint32, _packed_add_f16 if name.endswith("_f16") else _packed_add_bf16)
+    if name == "wrap_b32":
+        return Atomic(4, np.uint32, _wrap, None, 2)
+    if name == "condxchg32_b64":
+        return Atomic(8, np.uint64, _conditional_exchange)
     match = re.fullmatch(r"(.*?)(?:_([uibf])(32|64)|_x2)?", name)
     assert match is not None
     operation, kind, width = match.groups()

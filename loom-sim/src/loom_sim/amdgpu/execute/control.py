@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from loom_sim.amdgpu.emitter import Emitter, End, Value
+from loom_sim.amdgpu.execute import refused
 from loom_sim.amdgpu.instruction import Instruction
 from loom_sim.amdgpu.memory import PRIVATE_APERTURE, SHARED_APERTURE
 from loom_sim.amdgpu.state import EXEC_LO, VCC_LO
@@ -80,7 +81,7 @@ _EXEC_LOGIC: dict[str, str] = {
     "orn2": "{s} | ~{e}",
 }
 
-_MSG_INTERRUPT, _MSG_DEALLOC_VGPRS = 1, 3
+_MSG_INTERRUPT, _MSG_DEALLOC_VGPRS, _MSG_RTN_GET_REALTIME = 1, 3, 131
 _HW_MODE, _HW_SH_MEM_BASES = 1, 15
 
 
@@ -228,6 +229,14 @@ def _message(em: Emitter, inst: Instruction) -> bool:
     return True
 
 
+def _returned_message(em: Emitter, inst: Instruction) -> bool:
+    message = inst.operands[1].code & 0xFF
+    if message != _MSG_RTN_GET_REALTIME or inst.results[0].bits != 64:
+        raise em.unsupported(f"message {message}, whose answer depends on the driver")
+    em.result(inst.results[0], "u64", Value(em.let("M.clock()")))
+    return True
+
+
 def _barrier(em: Emitter, inst: Instruction) -> bool:
     if inst.operands and inst.operands[0].code & 0xFFFF != 0xFFFF:
         raise em.unsupported("a barrier other than the workgroup's")
@@ -262,6 +271,8 @@ _BY_NAME: dict[str, Any] = {
     "s_setreg_imm32_b32": _set_register,
     "s_getreg_b32": _get_register,
     "s_sendmsg": _message,
+    "s_sendmsg_rtn_b32": _returned_message,
+    "s_sendmsg_rtn_b64": _returned_message,
     "s_getpc_b64": _program_counter,
     "s_setpc_b64": _program_counter,
     "s_swappc_b64": _program_counter,
@@ -286,4 +297,4 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         return _branch(em, inst)
     if inst.format == "SOP1" and name.endswith(("saveexec_b32", "saveexec_b64", "wrexec_b32", "wrexec_b64")):
         return _save_exec(em, inst)
-    return _exec_logic(em, inst)
+    return _exec_logic(em, inst) or refused.translate(em, inst)

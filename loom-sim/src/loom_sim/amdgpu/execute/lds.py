@@ -37,6 +37,12 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     if name == "ds_swizzle_b32":
         _swizzle(em, inst)
         return True
+    if name in ("ds_append", "ds_consume"):
+        _append(em, inst)
+        return True
+    if "addtid" in name:
+        _by_lane(em, inst)
+        return True
     pair = _PAIR.fullmatch(name)
     if pair is not None:
         _two(em, inst, pair)
@@ -62,8 +68,48 @@ def _address(em: Emitter, inst: Instruction) -> str:
     return value.name
 
 
+def _m0(em: Emitter) -> str:
+    value = em.scalar32(em.traits.m0_code)
+    em.check_everywhere(value, "the LDS address in M0")
+    return em.let(f"{value.name} & klow")
+
+
+def _by_lane(em: Emitter, inst: Instruction) -> None:
+    """`ds_*_addtid_b32`: a word per lane, from M0[15:0] plus the offset on."""
+    lanes = em.const(np.arange(em.wave_size, dtype=_U32)[None, :] * _U32(4), ("lane words", em.wave_size))
+    move = access.parse(inst.mnemonic.replace("_addtid", ""))
+    assert move is not None
+    _move(em, inst, move, em.let(f"{_m0(em)} + {lanes}"))
+
+
+def count_lanes(active: Array) -> Array:
+    """Active lanes of each wave, as words of shape (waves, 1)."""
+    return active.sum(axis=1, keepdims=True).astype(_U32)
+
+
+def some_lane(active: Array) -> Array:
+    """A lane mask with the first lane of each wave that has an active one."""
+    mask = np.zeros(active.shape, bool)
+    mask[:, 0] = active.any(axis=1)
+    return mask
+
+
+def _append(em: Emitter, inst: Instruction) -> None:
+    """Add or subtract the number of active lanes once per wave; all lanes get the value before."""
+    atomic = atomics.parse("add_u32" if inst.mnemonic == "ds_append" else "sub_u32")
+    count = em.let(f"{em.const(count_lanes)}(E)")
+    one = em.let(f"{em.const(some_lane)}(E)")
+    bound = f"{em.const(atomics.bind)}({em.const(atomic)}, [{count}], True)"
+    old = em.let(f"M.lds_atomic(g, {_m0(em)}, {_offset(inst)}, 4, {one}, {bound})")
+    em.write_vector32(em.vector_index(inst.results[0].code), Value(em.let(f"{old}[0][:, :1]")))
+
+
 def _one(em: Emitter, inst: Instruction, move: access.Access) -> None:
-    address, mask = _address(em, inst), em.mask_argument()
+    _move(em, inst, move, _address(em, inst))
+
+
+def _move(em: Emitter, inst: Instruction, move: access.Access, address: str) -> None:
+    mask = em.mask_argument()
     arguments = f"g, {address}, {_offset(inst)}, {move.nbytes}, {mask}"
     if move.store:
         data = inst.operand("data0")

@@ -29,6 +29,8 @@ def _address(em: Emitter, inst: Instruction) -> tuple[str, str]:
     """Names of low and high address words of a global or flat instruction, without the immediate offset."""
     vector = inst.operand("addr") or inst.operand("vaddr")
     base = inst.operand("saddr")
+    if "addtid" in inst.mnemonic:
+        return _address_by_lane(em, base)
     if base is None or base.code == OFF:
         if vector is None or vector.code == OFF:
             raise em.unsupported("no address operand")
@@ -45,6 +47,18 @@ def _address(em: Emitter, inst: Instruction) -> tuple[str, str]:
     offset = em.vector32(em.vector_index(vector.code))
     em.check(offset, "the address")
     pair = em.let(f"{em.const(add_base)}({low.name}, {high.name}, {offset.name})")
+    return em.let(f"{pair}[0]"), em.let(f"{pair}[1]")
+
+
+def _address_by_lane(em: Emitter, base: Operand | None) -> tuple[str, str]:
+    """`global_*_addtid_b32`: a word per lane, from the scalar address on."""
+    if base is None or base.code == OFF:
+        raise em.unsupported("no address operand")
+    low, high = em.scalar32(base.code), em.scalar32(base.code + 1)
+    em.check(low, "the address")
+    em.check(high, "the address")
+    lanes = em.const(np.arange(em.wave_size, dtype=_U32)[None, :] * _U32(4), ("lane words", em.wave_size))
+    pair = em.let(f"{em.const(add_base)}({low.name}, {high.name}, {lanes})")
     return em.let(f"{pair}[0]"), em.let(f"{pair}[1]")
 
 
@@ -80,8 +94,8 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     if "lds" in name or inst.form.endswith("lds"):
         _load_to_lds(em, inst)
         return True
-    if "addtid" in name or "_tr_" in name or "block" in name:
-        raise em.unsupported("this addressing is not supported")
+    if "_tr_" in name or "block" in name:
+        raise em.unsupported("loads that transpose, or that M0 selects registers of, are not executed")
     em.site()
     if "_format_" in name:
         formatted.translate(em, inst)
@@ -90,7 +104,7 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     if separator:
         _atomic(em, inst, operation)
         return True
-    move = access.parse(name)
+    move = access.parse(name.replace("_addtid", ""))
     if move is None:
         return False
     if inst.format in _BUFFER:
@@ -127,7 +141,7 @@ def _each(em: Emitter, loaded: str, nbytes: int) -> list[str]:
 def _atomic(em: Emitter, inst: Instruction, operation: str) -> None:
     atomic = atomics.parse(operation)
     if atomic is None:
-        raise em.unsupported("this atomic is not supported")
+        raise em.unsupported("an atomic whose order the hardware decides is not executed")
     data = _data(inst)
     assert data is not None
     words = []
@@ -178,7 +192,7 @@ def _load_to_lds(em: Emitter, inst: Instruction) -> None:
     if em.traits.family != "gfx942":
         raise em.unsupported("loads to LDS are executed on gfx942 only")
     if move is None or move.store or inst.format not in _GLOBAL + _BUFFER or move.nbytes > 4:
-        raise em.unsupported("this transfer between memory and LDS is not supported")
+        raise em.unsupported("only loads from global memory and buffers to LDS are executed")
     em.site()
     start = em.scalar32(em.traits.m0_code)
     em.check_everywhere(start, "the LDS address")
