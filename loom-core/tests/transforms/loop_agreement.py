@@ -16,10 +16,14 @@ from loom.evaluate.limits import Limits
 from loom.ir.core import Module
 from loom.specialize.pipeline import specialize
 from loom.text.parser import parse_module
+from loom.transforms.branches import fuse_branches
 from loom.transforms.canonicalize import canonicalize
 from loom.transforms.cse import eliminate_common
+from loom.transforms.hoist import hoist_invariants
 from loom.transforms.inline import inline_calls
+from loom.transforms.loop_fusion import fuse_loops
 from loom.transforms.loops import pipeline_loops, unroll_loops
+from loom.transforms.sink import sink_into_branches
 from loom.verify.verifier import verify_module
 
 DEPTHS = range(1, 6)
@@ -126,6 +130,10 @@ class Agreement:
             lambda: pipeline_loops(kernel, {}),
             lambda: eliminate_common(kernel),
             lambda: unroll_loops(kernel, {}),
+            lambda: hoist_invariants(kernel, {}),
+            lambda: fuse_loops(kernel, {}),
+            lambda: fuse_branches(kernel),
+            lambda: sink_into_branches(kernel),
             lambda: canonicalize(kernel, module.symbols()),
         ):
             step()
