@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from loom_sim.amdgpu import memory
+from loom_sim.amdgpu.banks import BankUse
 from loom_sim.amdgpu.instruction import Instruction
 from loom_sim.amdgpu.memory import AccessError, AddressSpace
 from loom_sim.amdgpu.races import MAX_WAVES, Moment, Ordering, Watch, undefined_words
@@ -81,6 +82,7 @@ class Machine:
     """Memory of one batch of workgroups.
 
     Attributes:
+        banks: counts the use of LDS banks, if anybody wants to know.
         site: the instruction that may raise next.
         code_address: difference between addresses of the code object and of the address space.
         slot: workgroup number within the batch, by wave.
@@ -111,6 +113,7 @@ class Machine:
         self._scratch_stride = (scratch_size + 7) // 8 * 8
         waves = len(slot)
         self._scratch = Bytes.zeros(self._scratch_stride * waves * wave_size)
+        self.banks: BankUse | None = None
         self._ticks = 0
         self._lds_addresses: list[LdsAddress] = []
         self._watch: Watch | None = None
@@ -246,12 +249,17 @@ class Machine:
         del known[_LDS_ADDRESSES:]
         return made
 
+    def _count_banks(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> None:
+        if self.banks is not None:
+            self.banks.count(address + _U32(offset), nbytes, mask, (len(g.waves), self.wave_size))
+
     def lds_load(self, g: Group, address: Array, offset: int, nbytes: int, mask: Array | None) -> list[Array]:
         """Load from the workgroup's LDS."""
         self.traffic.lds_loaded += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
             self._undefined = None
             return [np.zeros((1, 1), _U32)] * max(1, nbytes // 4)
+        self._count_banks(g, address, offset, nbytes, mask)
         moment = self._moment(g)
         if nbytes >= 4 and not offset & 3:
             known = self._lds_address(g, address)
@@ -280,6 +288,7 @@ class Machine:
         self.traffic.lds_stored += nbytes * self._lanes(g, mask)
         if mask is not None and not mask.any():
             return
+        self._count_banks(g, address, offset, nbytes, mask)
         place = self._lds_place(g, address, offset, nbytes, mask)
         moment = self._moment(g)
         if moment is not None:
@@ -297,6 +306,7 @@ class Machine:
         result = [np.zeros(shape, _U32) for _ in range(nbytes // 4)]
         if mask is not None and not mask.any():
             return result
+        self._count_banks(g, address, offset, nbytes, mask)
         lanes = np.ones(shape, bool) if mask is None else mask
         place = np.broadcast_to(self._lds_place(g, address, offset, nbytes, mask), shape)
         memory.check_alignment(place, nbytes, lanes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from loom_sim.amdgpu import arguments as kernarg
 from loom_sim.amdgpu import waits
+from loom_sim.amdgpu.banks import BankUse, bank_count
 from loom_sim.amdgpu.blocks import BlockKey, Code, Translator
 from loom_sim.amdgpu.dispatch import Scheduler, Statistics
 from loom_sim.amdgpu.errors import FaultRecord, LaunchError, LoadError
@@ -64,6 +65,7 @@ class LaunchReport:
         kinds: wave-instructions by kind (`kinds.KINDS`), kinds that did not occur left out.
         barriers: waves that waited at a barrier.
         traffic: bytes moved.
+        banks: use of the LDS banks, if the launch was asked to count it.
         seconds: wall time of the execution.
     """
 
@@ -79,6 +81,7 @@ class LaunchReport:
     traffic: Traffic
     seconds: float
     faults: tuple[FaultRecord, ...] = ()
+    banks: BankUse | None = None
 
 
 @cache
@@ -179,6 +182,7 @@ class Program:
         max_steps: int = DEFAULT_MAX_STEPS,
         observers: Sequence[Observer] = (),
         control: Control | None = None,
+        bank_conflicts: bool = False,
     ) -> LaunchReport:
         """Run a kernel to its end.
 
@@ -192,6 +196,7 @@ class Program:
             max_steps: budget of instructions issued, each counted once for all waves that execute it together.
             observers: told about every block that ran; see `trace`.
             control: asked before every instruction; see `debug`.
+            bank_conflicts: count how accesses use the banks of LDS; see `banks`.
 
         Raises:
             LaunchError: the launch does not fit the kernel.
@@ -234,6 +239,7 @@ class Program:
         translator = self._translator(kernel, traits, strict, control is not None)
         statistics = Statistics()
         traffic = Traffic()
+        banks = BankUse(bank_count(self.processor.name)) if bank_conflicts else None
         x, y, z = shape.workgroup_size
         ordering = Ordering(-(-(x * y * z) // descriptor.wave_size)) if strict else None
         waves = 0
@@ -260,6 +266,7 @@ class Program:
                         observers,
                         ordering,
                         control,
+                        banks,
                     )
         finally:
             binding.write_back()
@@ -283,6 +290,7 @@ class Program:
             barriers=statistics.barriers,
             traffic=traffic,
             seconds=seconds,
+            banks=banks,
         )
 
     def _check_shape(self, kernel: Kernel, shape: kernarg.LaunchShape, dynamic_lds: int) -> None:
@@ -337,6 +345,7 @@ class Program:
         observers: Sequence[Observer],
         ordering: Ordering | None,
         control: Control | None,
+        banks: BankUse | None,
     ) -> int:
         descriptor = kernel.descriptor
         size = descriptor.wave_size
@@ -355,6 +364,7 @@ class Program:
             first * per_group,
         )
         machine.traffic = traffic
+        machine.banks = banks
         wx, wy, _ = shape.workgroups
 
         def locate(record: FaultRecord, group: Group, row: int | None) -> FaultRecord:

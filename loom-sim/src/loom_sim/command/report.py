@@ -36,6 +36,7 @@ def as_json(report: LaunchReport, counted: tuple[Section, ...], counts: Mapping[
         "instructions": dict(report.instructions),
         "barriers": report.barriers,
         "traffic": attrs.asdict(report.traffic),
+        "lds_banks": None if report.banks is None else attrs.asdict(report.banks),
         "seconds": report.seconds,
         "faults": [fault_json(fault) for fault in report.faults],
     }
@@ -79,6 +80,10 @@ def as_text(report: LaunchReport, *, strict: bool) -> Iterator[str]:
     yield f"global memory: {_bytes(traffic.global_loaded)} loaded, {_bytes(traffic.global_stored)} stored"
     if traffic.lds_loaded or traffic.lds_stored:
         yield f"LDS: {_bytes(traffic.lds_loaded)} loaded, {_bytes(traffic.lds_stored)} stored"
+    if report.banks is not None:
+        banks = report.banks
+        share = 100 * banks.conflicts / max(1, banks.passes)
+        yield f"LDS banks: {banks.passes} passes, {banks.conflicts} more because of conflicts ({share:.1f} %)"
     if traffic.scratch:
         yield f"scratch: {_bytes(traffic.scratch)} moved"
     if report.barriers:

@@ -53,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
             dynamic_lds=args.dynamic_lds,
             max_steps=args.max_steps,
             observers=observers,
+            bank_conflicts=args.bank_conflicts,
         )
     except amdgpu.SimulationFault as fault:
         if args.json:
