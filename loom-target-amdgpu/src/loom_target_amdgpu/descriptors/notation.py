@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Final, Literal
 
 from loom.ir.records import evolve, record
@@ -70,55 +70,42 @@ _VARIANT: Final = re.compile(r"(?P<suffix>\w+)\((?P<edits>[^)]*)\)(?:\[(?P<gens>
 Part = Literal["low16", "high16"]
 
 
-@record
+@record(eq=False)
 class Line:
-    """A parsed line, still for every generation."""
+    """What a line says of an instruction, still for every generation."""
 
-    generations: str
-    names: tuple[str, ...]
     results: tuple[str, ...]
     operands: tuple[str, ...]
     immediates: tuple[str, ...]
     attributes: Mapping[str, str]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    variants: tuple[str, ...]
 
 
-def parse_lines(text: str) -> Iterator[Line]:
-    """The lines of a table; blank lines and ``#`` comments are skipped."""
-    for raw in text.splitlines():
-        line = raw.strip()
-        if not line or line[0] == "#":
-            continue
-        columns = [column.strip() for column in line.split("|")]
-        columns += [""] * (7 - len(columns))
-        gens, names, results, operands, immediates, attributes, variants = columns
-        table: dict[str, str] = {}
-        reads: list[str] = []
-        writes: list[str] = []
-        for word in attributes.split():
-            if word[0] == "<":
-                reads.append(word[1:])
-            elif word[0] == ">":
-                writes.append(word[1:])
-            else:
-                name, _, value = word.partition("=")
-                table[name] = value
-        yield Line(
-            "34AaB" if gens == "*" else gens,
-            tuple(names.split()),
-            tuple(results.split()),
-            tuple(operands.split()),
-            tuple(immediates.split()),
-            table,
-            tuple(reads),
-            tuple(writes),
-            tuple(variants.split()),
-        )
+@cache
+def parse_line(text: str) -> Line:
+    """The columns of a line behind generations and names, variants left out."""
+    results, operands, immediates, attributes = (column.split() for column in _columns(text)[2:6])
+    table: dict[str, str] = {}
+    reads: list[str] = []
+    writes: list[str] = []
+    for word in attributes:
+        if word[0] == "<":
+            reads.append(word[1:])
+        elif word[0] == ">":
+            writes.append(word[1:])
+        else:
+            name, _, value = word.partition("=")
+            table[name] = value
+    return Line(tuple(results), tuple(operands), tuple(immediates), table, tuple(reads), tuple(writes))
 
 
-@record
+def _columns(line: str) -> list[str]:
+    columns = line.split("|")
+    return columns + [""] * (7 - len(columns))
+
+
+@record(eq=False)
 class Entry:
     """One instruction that has been named but not read: :meth:`make` reads the rest of its line."""
 
@@ -128,16 +115,24 @@ class Entry:
 
 
 def entries(text: str, generation: str) -> Iterator[Entry]:
-    """The instructions of a table that a generation has, variants after their base."""
-    for line in parse_lines(text):
-        if generation not in line.generations:
+    """The instructions of a table that a generation has, variants after their base.
+
+    Blank lines and ``#`` comments are skipped. A kernel uses a few instructions of many hundred: only names are read
+    here.
+    """
+    for line in map(str.strip, text.splitlines()):
+        if not line or line[0] == "#":
             continue
-        for name in line.names:
+        columns = _columns(line)
+        generations = columns[0].strip()
+        if generation not in ("34AaB" if generations == "*" else generations):
+            continue
+        variants = [(variant, _VARIANT.match(variant)) for variant in columns[6].split()]
+        for name in columns[1].split():
             mnemonic, _, key = name.partition("=")
             key = key or mnemonic
             yield Entry("amdgpu." + key, mnemonic, partial(_make, line, mnemonic, key, generation, "", {}))
-            for variant in line.variants:
-                match = _VARIANT.match(variant)
+            for variant, match in variants:
                 assert match is not None, variant
                 if match["gens"] is not None and generation not in match["gens"]:
                     continue
@@ -147,8 +142,9 @@ def entries(text: str, generation: str) -> Iterator[Entry]:
                 yield Entry(f"amdgpu.{key}.{suffix}", f"{mnemonic}_{suffix}", made)
 
 
-def _make(line: Line, mnemonic: str, key: str, generation: str, suffix: str, edits: Mapping[str, str]) -> Descriptor:
-    declared = [_operand(text) for text in line.operands]
+def _make(text: str, mnemonic: str, key: str, generation: str, suffix: str, edits: Mapping[str, str]) -> Descriptor:
+    line = parse_line(text)
+    declared = [_operand(word) for word in line.operands]
     operands = [operand for operand in declared if operand.name not in edits]
     # A tuple that is not tied to an accumulator must not start where the sources of a matrix instruction end.
     results = [evolve(o, tied=None, early_clobber=True) if o.tied in edits else o for o in map(_operand, line.results)]
