@@ -27,7 +27,7 @@ import numpy as np
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 SOURCES: Final = ROOT / "benchmarks" / "code_size"
-CLANG: Final = (
+CLANG: Final[tuple[str, ...]] = (
     "clang-19",
     *("-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", "-nogpulib", "-O3", "-mcode-object-version=5"),
     *("-cl-fp32-correctly-rounded-divide-sqrt", "-ffp-contract=off"),
@@ -149,7 +149,7 @@ def listing(code: bytes, processor: str, folder: Path) -> list[str]:
     """The instructions that count, as the disassembler of LLVM prints them."""
     path = folder / "code.hsaco"
     path.write_bytes(code)
-    command = ["llvm-objdump-19", "-d", "--no-show-raw-insn", f"--mcpu={processor}", path]
+    command = ["llvm-objdump-19", "-d", "--no-show-raw-insn", f"--mcpu={processor}", str(path)]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     found = (line.partition("//")[0].strip() for line in lines if line.startswith("\t"))
     return [text for text in found if not _LEFT_OUT.match(text.split()[0]) and not _LEFT_OUT.match(text)]

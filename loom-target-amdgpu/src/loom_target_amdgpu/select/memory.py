@@ -386,7 +386,7 @@ def view_end(s: Selector, op: Op, view: View) -> int | None:
         return None
     size = view.type.element.byte_size
     for dim in view.type.dims:
-        size *= dim if isinstance(dim, int) else s.facts.integer(dim, op).hi  # type: ignore[arg-type]  # a value
+        size *= dim if isinstance(dim, int) else s.facts.integer(dim, op).hi
     return s.linear.range(view.offset, op).hi + size
 
 
