@@ -23,38 +23,7 @@ from loom.specialize.pipeline import specialize
 
 EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples"
 
-READ_AHEAD: Final = """\
-template.decl @rows.sum(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32)
-
-template.def<@rows.sum> @rows.any(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32) {
-  %c0 = index.constant 0 : index
-  %c1 = index.constant 1 : index
-  %zero = scalar.constant 0.0 : f32
-  %total = scf.for %i = [%c0 to %n step %c1](%sum = %zero : f32) -> (f32) pipeline(%ahead) unroll(%group) schedule(recurrence) {
-    %row = vector.load %rows[%i, %lane, %c0] : view<64x32x4xf32> -> vector<4xf32>
-    %next = vector.reduce<addf> %row, %sum : vector<4xf32>, f32
-    scf.yield %next : f32
-  }
-  template.return %total : f32
-}
-
-kernel.def export("row_sums") @row_sums() {
-  %one = index.constant 1 : index
-  %lanes = index.constant 32 : index
-  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
-} launch(%count: index, %input: buffer, %output: buffer) {
-  %n = index.assume %count [range(%count, 0, 64)] : index
-  %lane = kernel.workitem.id<x> : index
-  %start = index.constant 0 : offset
-  %rows = buffer.view %input[%start] : buffer -> view<64x32x4xf32>
-  %sums = buffer.view %output[%start] : buffer -> view<32xf32>
-  %ahead = index.constant 4 : index
-  %group = index.constant 6 : index
-  %sum = template.apply<@rows.sum>(%rows, %n, %lane, %ahead, %group) : (view<64x32x4xf32>, index, index, index, index) -> (f32)
-  view.store %sum, %sums[%lane] : f32, view<32xf32>
-  kernel.return
-}
-"""  # noqa: E501  # a program stands as it prints
+ROW_SUMS: Final = Path(__file__).with_name("row_sums.loom")
 
 HELPER: Final = """\
 func.def @step(%v: i32, %n: i32, %x: view<64xi32>) -> (i32) {
@@ -151,7 +120,7 @@ def main() -> None:
     print(f"{'program':<36} {'ms':>10}")
     small = {
         "saxpy": api.load(EXAMPLES / "saxpy.loom"),
-        "row sums, read ahead and unrolled": api.parse(READ_AHEAD, "row sums"),
+        "row sums, read ahead and unrolled": api.load(ROW_SUMS),
     }
     for name, module in small.items():
         api.verify(module)

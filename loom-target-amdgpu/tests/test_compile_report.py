@@ -17,38 +17,13 @@ from loom.tools.compile_report import main
 SHARED = Path(os.environ.get("LOOM_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 LISTING = SHARED / "seeds" / "listings" / "vector-read-ahead.loom"
 
-ROWS = """\
-template.decl @sum(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32)
+ROWS = (Path(__file__).resolve().parents[2] / "benchmarks" / "row_sums.loom").read_text()
 
-template.def<@sum> @sum.any(%rows: view<64x32x4xf32>, %n: index, %lane: index, %ahead: index, %group: index) -> (f32) {
-  %c0 = index.constant 0 : index
-  %c1 = index.constant 1 : index
-  %zero = scalar.constant 0.0 : f32
-  %total = scf.for %i = [%c0 to %n step %c1](%acc = %zero : f32) -> (f32) pipeline(%ahead) unroll(%group) schedule(recurrence) {
-    %row = vector.load %rows[%i, %lane, %c0] : view<64x32x4xf32> -> vector<4xf32>
-    %next = vector.reduce<addf> %row, %acc : vector<4xf32>, f32
-    scf.yield %next : f32
-  }
-  template.return %total : f32
-}
 
-kernel.def export("rows") @rows() {
-  %one = index.constant 1 : index
-  %lanes = index.constant 32 : index
-  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
-} launch(%count: index, %input: buffer, %output: buffer) {
-  %n = index.assume %count [range(%count, 0, 64)] : index
-  %lane = kernel.workitem.id<x> : index
-  %start = index.constant 0 : offset
-  %rows = buffer.view %input[%start] : buffer -> view<64x32x4xf32>
-  %sums = buffer.view %output[%start] : buffer -> view<32xf32>
-  %ahead = index.constant DEPTH : index
-  %group = index.constant FACTOR : index
-  %sum = template.apply<@sum>(%rows, %n, %lane, %ahead, %group) : (view<64x32x4xf32>, index, index, index, index) -> (f32)
-  view.store %sum, %sums[%lane] : f32, view<32xf32>
-  kernel.return
-}
-"""
+def rows(depth: int) -> str:
+    """The program of the benchmark of specialization at a depth, two iterations a group."""
+    text = ROWS.replace("%ahead = index.constant 4", f"%ahead = index.constant {depth}")
+    return text.replace("%group = index.constant 6", "%group = index.constant 2")
 
 
 @pytest.fixture
@@ -56,7 +31,7 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Details of the program with depth one and four, and of depth four on another processor."""
     monkeypatch.chdir(tmp_path)
     for name, depth, target in (("serial", 1, "gfx1151"), ("ahead", 4, "gfx1151"), ("other", 4, "gfx1200")):
-        Path("rows.loom").write_text(ROWS.replace("DEPTH", str(depth)).replace("FACTOR", "2"))
+        Path("rows.loom").write_text(rows(depth))
         compiled(Path("rows.loom"), name, "@rows", f"amdgpu:{target}")
     return tmp_path
 
@@ -194,7 +169,7 @@ def test_every_wait_has_a_row() -> None:
 
 def test_a_summary_leaves_single_decisions_out(tmp_path: Path) -> None:
     source, report = tmp_path / "rows.loom", tmp_path / "report.json"
-    source.write_text(ROWS.replace("DEPTH", "4").replace("FACTOR", "2"))
+    source.write_text(rows(4))
     command = [str(source), "--target=amdgpu:gfx1151", f"--output={tmp_path / 'k.hsaco'}"]
     assert compile_main([*command, "--compile-report=summary", f"--compile-report-output={report}"]) == 0
     found = json.loads(report.read_text())
@@ -221,7 +196,7 @@ def test_suggestions_follow_from_evidence(reports: Path, capsys: pytest.CaptureF
     assert shown(capsys, "suggest", "serial.json")["findings"] == []
     found = {row["id"]: row for row in shown(capsys, "suggest", "ahead.json")["findings"]}
     assert found["scf.compare_pipeline_depth"]["alternatives"] == [1, 3, 5]
-    assert found["scf.compare_pipeline_depth"]["loop"] == "rows.loom:7:12"
+    assert found["scf.compare_pipeline_depth"]["loop"] == "rows.loom:9:12"
     assert "amdgpu.spill_traffic" not in found
 
 
