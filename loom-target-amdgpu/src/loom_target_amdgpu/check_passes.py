@@ -87,6 +87,13 @@ def _check_order(block: CodeBlock) -> None:
             phases[scope] = phase
 
 
+def _moves_onto_itself(part: Code) -> bool:
+    """Whether it only separates two instructions: passes insert such moves, and they change nothing."""
+    if part.row.mnemonic not in ("v_mov_b32", "v_dual_mov_b32") or part.row.format not in _SINGLE or part.row.variant:
+        return False
+    return len({part.codes[operand.name] for operand in part.row.operands if operand.ranges}) == 1
+
+
 class _Execution:
     """Runs code on symbols. ``numbers`` gives equal expressions equal numbers."""
 
@@ -106,6 +113,8 @@ class _Execution:
             halves.append((code.second, code.second.codes, code.second.row))
         results: list[tuple[int, int]] = []
         for part, _, row in halves:
+            if _moves_onto_itself(part):
+                continue
             value = self._value(part, code.literal)
             own = part.writes if code.second is None else self._destinations(part)
             results += [(unit, self._number((value, place))) for place, unit in enumerate(own)]

@@ -24,6 +24,8 @@ _MEMORY_FORMATS: Final = frozenset(
 _FORGET: Final = LONGEST + 4
 """Wait states after which no rule looks back."""
 _TRANS_WINDOW: Final = 6
+_MASK_COMPARE: Final[Key] = ("mask-compare", 0)
+"""A comparison wrote the execution mask and no vector instruction has followed."""
 _READ_LANE: Final = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
 _LANE_SELECT: Final = frozenset({"v_readlane_b32", "v_writelane_b32"})
 
@@ -160,6 +162,10 @@ class _Rdna:
             if any(("matrix", unit) in state for unit in units):
                 out.append(self._asm.plain("v_nop", format="VOP1"))
                 self._forget(state, "matrix")
+        if code.row.mnemonic.startswith("v_permlane") and _MASK_COMPARE in state:
+            # Any vector instruction but an idle one separates them: moving its source onto itself changes nothing.
+            source = code.codes["src0"]
+            out.append(self._asm.plain("v_mov_b32", format="VOP1", vdst=source, src0=source))
         return out
 
     def _waited(self, fields: dict[str, int], state: State) -> None:
@@ -178,6 +184,10 @@ class _Rdna:
     def after(self, code: Code, state: State) -> None:
         if is_vector(code):
             self._forget(state, "matrix")
+            if code.row.mnemonic.startswith("v_cmpx"):
+                state[_MASK_COMPARE] = 0
+            elif code.row.mnemonic != "v_nop":
+                state.pop(_MASK_COMPARE, None)
             for key in [k for k in state if k[0] == "trans"]:
                 state[key] += 1
                 if state[key] >= _TRANS_WINDOW:
