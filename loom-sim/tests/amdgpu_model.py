@@ -43,8 +43,8 @@ class Float:
         magnitude *= Fraction(2) ** exponent
         return -magnitude if x & self.sign else magnitude
 
-    def round(self, v: Fraction, zero_sign: int = 0) -> int:
-        """Nearest even; `zero_sign` is the sign bit of an exact zero."""
+    def round(self, v: Fraction, zero_sign: int = 0, direction: int = 0) -> int:
+        """To nearest even (direction 0), up (1), down (2) or toward zero (3); `zero_sign` is the sign of an exact zero."""
         if v == 0:
             return self.sign if zero_sign else 0
         sign, v = (self.sign, -v) if v < 0 else (0, v)
@@ -55,7 +55,9 @@ class Float:
         scaled = v / Fraction(2) ** (e - self.m)
         n = scaled.numerator // scaled.denominator
         rest = scaled - n
-        if rest > Fraction(1, 2) or (rest == Fraction(1, 2) and n & 1):
+        if direction == 0:
+            n += rest > Fraction(1, 2) or (rest == Fraction(1, 2) and n & 1 == 1)
+        elif rest and direction == (2 if sign else 1):
             n += 1
         biased = e + self.bias
         if n >> (self.m + 1):
@@ -63,7 +65,8 @@ class Float:
         if not n >> self.m:
             biased = 0
         if biased >= self.top:
-            return sign | self.inf
+            away = direction == 0 or direction == (2 if sign else 1)
+            return sign | (self.inf if away else self.inf - 1)
         return sign | biased << self.m | n & ((1 << self.m) - 1)
 
     def first_nan(self, *xs: int) -> int | None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import attrs
 from amdgpu_exact_functions import FUNCTIONS, part_of_two_over_pi
+from amdgpu_f8_model import widened
 from amdgpu_model import (
     F16,
     F32,
@@ -292,6 +294,12 @@ def float_sum(f: Float, products: list[tuple[Float, int, int]], c: int) -> int:
 
 def dot2(f: Float, g: Float, a: int, b: int, c: int) -> int:
     return float_sum(f, [(g, a & M16, b & M16), (g, a >> 16, b >> 16)], c)
+
+
+def dot4(kinds: tuple[str, str], a: int, b: int, c: int) -> int:
+    """Four products of 8-bit floats: widened exactly, then as in `float_sum`."""
+    words = zip(bytes_of(a), bytes_of(b), strict=True)
+    return float_sum(F32, [(F32, widened(x, kinds[0], False), widened(y, kinds[1], False)) for x, y in words], c)
 
 
 def zero_wins(f: Float, a: int, b: int, c: int | None) -> int:
@@ -595,7 +603,7 @@ def conversions(t: Table) -> None:
     for kind in ("i", "u"):
         for source, f in (("f16", F16), ("f32", F32)):
             t.add(f"v_cvt_pk_norm_{kind}16_{source} v_cvt_pknorm_{kind}16_{source}", f"{source} {source}", 32,
-                  pair(lambda a, f=f, s=kind == "i": norm(f, s, a)))  # fmt: skip
+                  pair(partial(norm, f, kind == "i")))  # fmt: skip
         t.add(f"v_cvt_norm_{kind}16_f16", "f16", 16, lambda a, s=kind == "i": norm(F16, s, a))
     t.add("v_cvt_pk_i16_f32", "f32 f32", 32, pair(lambda a: to_int(F32, trunc, -0x8000, 0x7FFF, a)))
     t.add("v_cvt_pk_u16_f32", "f32 f32", 32, pair(lambda a: to_int(F32, trunc, 0, M16, a)))
@@ -650,21 +658,29 @@ def dots(t: Table) -> None:
            lambda a, b, c: saturate(F32, dot2(F32, F16, a, b, c)))  # fmt: skip
     t.add("v_dot2_f32_bf16", "p p f32", 32, lambda a, b, c: dot2(F32, BF16, a, b, c))
     t.accumulate("v_dot2c_f32_f16 v_dot2acc_f32_f16", "h h f32", 32, lambda a, b, c: dot2(F32, F16, a, b, c))
+    if t.target == "gfx1100":
+        text = "v_mov_b32_e32 v8, v7\nv_mov_b32_e32 v9, v6\n"
+        text += "v_dual_mov_b32 v8, v2 :: v_dual_dot2acc_f32_f16 v9, v5, v4\nv_mov_b32_e32 v8, v9\nv_mov_b32_e32 v9, 0xdeadbeef"
+        t.entries["v_dual_dot2acc_f32_f16"] = Vector(text.replace("v5, v4", "v3, v4"), ("h64", "h", "f32"), 32,
+                                                    lambda a, b, c: dot2(F32, F16, a >> 32, b, c))  # fmt: skip
+    for first, second in ((f, g) for f in ("fp8", "bf8") for g in ("fp8", "bf8")):
+        t.add(f"v_dot4_f32_{first}_{second}", "u32 u32 f32", 32,
+              lambda a, b, c, k=(first, second): dot4(k, a, b, c))  # fmt: skip
     t.add("v_dot2_f16_f16", "h h f16", 16, lambda a, b, c: dot2(F16, F16, a, b, c))
     t.add("v_dot2_bf16_bf16", "p p u16", 16, lambda a, b, c: dot2(BF16, BF16, a, b, c))
 
 
 def mixed(t: Table) -> None:
-    def widened(x: int) -> int:
+    def wide(x: int) -> int:
         return convert(F16, F32, x)
 
     t.text("v_fma_mix_f32", "v_fma_mix_f32 v8, v2, v4, v6", "f32 f32 f32", 32, F32.fma)
     t.text("v_fma_mix_f32 halves", "v_fma_mix_f32 v8, v2, -v4, |v6| op_sel:[0,1,0] op_sel_hi:[1,1,0]", "h h f32", 32,
-           lambda a, b, c: F32.fma(widened(a & M16), widened(b >> 16) ^ F32.sign, c & ~F32.sign))  # fmt: skip
+           lambda a, b, c: F32.fma(wide(a & M16), wide(b >> 16) ^ F32.sign, c & ~F32.sign))  # fmt: skip
     t.text("v_fma_mixlo_f16", "v_fma_mixlo_f16 v8, v2, v4, v6 op_sel_hi:[1,0,0]", "h f32 f32", 32,
-           lambda a, b, c: PATTERN & ~M16 | convert(F32, F16, F32.fma(widened(a & M16), b, c)))  # fmt: skip
+           lambda a, b, c: PATTERN & ~M16 | convert(F32, F16, F32.fma(wide(a & M16), b, c)))  # fmt: skip
     t.text("v_fma_mixhi_f16", "v_fma_mixhi_f16 v8, v2, v4, v6 op_sel:[0,0,1] op_sel_hi:[0,0,1] clamp", "f32 f32 h", 32,
-           lambda a, b, c: PATTERN & M16 | convert(F32, F16, saturate(F32, F32.fma(a, b, widened(c >> 16)))) << 16)  # fmt: skip
+           lambda a, b, c: PATTERN & M16 | convert(F32, F16, saturate(F32, F32.fma(a, b, wide(c >> 16)))) << 16)  # fmt: skip
 
 
 def modifiers(t: Table) -> None:

@@ -10,6 +10,7 @@ from loom_sim import amdgpu
 
 pytestmark = needs_llvm_mc
 
+NAMES = [f"v_permlane{x}16_{kind}b32" for x in ("", "x") for kind in ("", "var_")]
 OLD = 0xDEAD
 LOW, HIGH = 0x7361_0F52, 0xC9A8_4BED
 WHOLE, PARTIAL = 0xFFFF_FFFF, 0x5A0F_FC31

@@ -87,6 +87,16 @@ def test_both_sides_and_swap(target: str) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
+def test_two_indices(target: str) -> None:
+    """The low byte of M0 is added to the source, bits 25:16 to the destination (AMD ISA, V_MOVRELSD_2_B32)."""
+    vectors, scalars = _registers()
+    vectors[INDEX, 6] = vectors[INDEX, INDEX]
+    text = "s_or_b32 m0, s3, 0x20000\nv_movrelsd_2_b32_e32 v12, v8"
+    for got, expected in zip(_run(target, text), (vectors, scalars), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
 @pytest.mark.parametrize("target", ["gfx1100", "gfx1200", "gfx942"])
 def test_scalar_moves(target: str) -> None:
     vectors, scalars = _registers()

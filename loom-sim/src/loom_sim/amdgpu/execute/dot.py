@@ -12,6 +12,7 @@ import numpy as np
 from loom_sim.amdgpu.emitter import Emitter, Value
 from loom_sim.amdgpu.execute import alu, lane_select, packed_math
 from loom_sim.amdgpu.execute.convert import f16_to_f32, f32_to_f16
+from loom_sim.amdgpu.execute.operation import vector
 from loom_sim.amdgpu.instruction import Instruction, Operand
 from loom_sim.amdgpu.numerics import float16, float32
 from loom_sim.amdgpu.numerics.float16 import f32_to_bf16
@@ -81,8 +82,17 @@ def half_dot(kind: str, mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     return select_nan(F16, float16.narrow(mode, total)).view(np.uint16)
 
 
+def _dual_dot(a: Array, b: Array, c: Array) -> Array:
+    return _to_f32(float_dot(("f16", "f16"), False, a, b, c.view(np.float32).astype(np.float64)))
+
+
+# The single-issue instruction is translated below; this is what the halves of dual-issue words look up.
+vector("v_dot2acc_f32_f16", "u32 u32", "u32", _dual_dot, accumulates=True)
+
+
 def _accumulates(inst: Instruction) -> bool:
-    return inst.results[0].is_source
+    """Whether the old destination is the addend. (That the table calls it read says nothing: with DPP it always is.)"""
+    return re.match(r"v_dot\d(c|acc)_", inst.mnemonic) is not None
 
 
 def _moved(em: Emitter, operand: Operand, value: Value, position: int) -> Value:

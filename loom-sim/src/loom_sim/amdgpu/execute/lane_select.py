@@ -59,13 +59,14 @@ def source_lanes(control: int, wave_size: int, family: str) -> tuple[Array, Arra
     return None
 
 
-def _shuffle(value: Array, source: Array) -> Array:
+def shuffle(value: Array, source: Array) -> Array:
+    """Each lane gets the value of the lane that `source` names."""
     return value if value.shape[1] == 1 else value[:, source]
 
 
 def _from_lanes(value: Array, source: Array, available: Array) -> Array:
     """Values from other lanes, zero where there is none."""
-    return np.where(available, _shuffle(value, source), value.dtype.type(0))
+    return np.where(available, shuffle(value, source), value.dtype.type(0))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from loom_sim.amdgpu.emitter import Emitter, Value
-from loom_sim.amdgpu.execute import lane_select
+from loom_sim.amdgpu.execute import interpolation, lane_select
 from loom_sim.amdgpu.execute.vector_integer import masked_sum_at
 from loom_sim.amdgpu.instruction import VGPR, Instruction
 from loom_sim.amdgpu.state import Array
@@ -191,6 +191,7 @@ _BY_NAME: dict[str, Any] = {
     "v_permlane16_var_b32": _permute_row,
     "v_permlanex16_var_b32": _permute_row,
     "v_permlane64_b32": _swap_halves,
+    **dict.fromkeys(interpolation.NAMES, interpolation.interpolate),
 }
 
 
