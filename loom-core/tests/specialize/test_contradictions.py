@@ -26,7 +26,7 @@ def refused(text: str) -> list[Diagnostic]:
 def function(*lines: str) -> str:
     body = "".join(f"  {line}\n" for line in lines)
     return (
-        "func.def public @f(%n: index, %i: i32, %x: f32, %c: i1) -> (index) where [range(%n, 0, 63)] {\n"
+        "func.def public @f(%n: index, %m: index, %i: i32, %x: f32, %c: i1) -> (index) where [range(%n, 0, 63)] {\n"
         f"{body}  func.return %n : index\n}}\n"
     )
 
@@ -63,6 +63,14 @@ def function(*lines: str) -> str:
             ],
             "TARGET/060",
             "%k is 4",
+        ),
+        (
+            [
+                "%p, %q = index.assume %n, %m [lt(%n, %m)] : index, index",
+                "%r = index.assume %q [le(%q, %p)] : index",
+            ],
+            "TARGET/059",
+            "%q is between",
         ),
         (["%k = scalar.constant nan : f32", "%a = scalar.assume %k [not_nan(%k)] : f32"], "TARGET/061", "%k is nan"),
         (["%k = scalar.constant inf : f32", "%a = scalar.assume %k [finite(%k)] : f32"], "TARGET/061", "%k is inf"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from loom.facts import integers
-from loom.facts.integers import MAX64, MIRRORED, TRANSFER, UNKNOWN, IntegerFacts, exactly
+from loom.facts.integers import MAX64, MIN64, MIRRORED, TRANSFER, UNKNOWN, IntegerFacts, exactly
 from loom.facts.paths import Paths, on_numbers
+from loom.facts.predicates import decide_predicate
+from loom.facts.relations import Relations, compared_values
 from loom.facts.uniformity import varying_values
+from loom.ir.attributes import Predicate
 from loom.ir.core import Op, Region, Value, symbol_name
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET, ScalarType
 
@@ -43,6 +46,7 @@ class FunctionFacts:
         # Facts by innermost region that adds path facts (None: none apply).
         self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
         self.paths = Paths(function)
+        self.relations = Relations(self.paths)
         self._loops: dict[Op, dict[Value, IntegerFacts]] = {}
         self._depth = 0
         self._varying: set[Value] | None = None
@@ -104,7 +108,23 @@ class FunctionFacts:
         known = self.paths.known(predicate, left, right, context)
         if known is None and predicate[0] == "u" and a.lo >= 0 and b.lo >= 0:
             known = self.paths.known("s" + predicate[1:], left, right, context)
-        return integers.decide(predicate, a, b) if known is None else known
+        if known is None:
+            known = integers.decide(predicate, a, b)
+        if known is None:
+            nonnegative = predicate[0] == "u" and a.lo >= 0 and b.lo >= 0
+            known = self.relations.decide("s" + predicate[1:] if nonnegative else predicate, left, right, context)
+        return known
+
+    def decide_predicate(self, predicate: Predicate, named: Sequence[Value], at: Op) -> bool | None:
+        """Whether a predicate about some values is proven, refuted, or not known."""
+        compared = compared_values(predicate, named)
+        if compared is not None and all(v.type in ADDRESSES or v.type in INTEGERS for v in compared[1:]):
+            comparison, left, right = compared
+            known = decide_predicate(predicate, lambda i: self.about(named[i], at))
+            if known is None and left.type is right.type and left.type is not I1:
+                return self.decide(comparison, left, right, at)
+            return known
+        return decide_predicate(predicate, lambda i: self.about(named[i], at) if i < len(named) else None)
 
     def global_declaration(self, symbol: str) -> Op | None:
         """The variable, constant or configuration key of the module that a symbol names."""
@@ -187,6 +207,8 @@ class FunctionFacts:
         transfer = TRANSFER.get(name)
         if transfer is not None:
             facts = transfer(*(self._facts(v, context) for v in op.operands))
+            if name == "index.sub":
+                facts = self._difference(op, facts, context)
             if name == "index.madd":
                 facts = self._dispatch_position(op, facts)
             return integers.clamp(facts, value.type)
@@ -195,6 +217,12 @@ class FunctionFacts:
             found: IntegerFacts = rule(self, op, value, context)
             return found
         return integers.domain(value.type)
+
+    def _difference(self, op: Op, facts: IntegerFacts, context: Region | None) -> IntegerFacts:
+        """A difference is bounded by the order of what it is taken of."""
+        left, right = op.operands
+        below, above = (self.relations.difference(a, b, context) for a, b in ((right, left), (left, right)))
+        return facts.meet(MIN64 if below is None else -below, MAX64 if above is None else above)
 
     def _argument(self, value: Value, context: Region | None) -> IntegerFacts:
         block = value.owner

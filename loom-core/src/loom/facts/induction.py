@@ -65,6 +65,7 @@ class _Trial(FunctionFacts):
     def __init__(self, facts: FunctionFacts, loop: Op, guess: dict[Value, IntegerFacts]) -> None:
         super().__init__(facts.function, facts.target_facts)
         self.paths = facts.paths
+        self.relations = facts.relations
         self._outer = facts
         self._body = loop.regions[0]
         self._guess = guess

@@ -13,7 +13,6 @@ from typing import Any, Final
 from loom.facts.analysis import FunctionFacts
 from loom.facts.floats import FloatFacts
 from loom.facts.integers import IntegerFacts
-from loom.facts.predicates import decide_predicate
 from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
@@ -48,13 +47,10 @@ def check_assumptions(function: Op, target_facts: Any) -> None:
 
 
 def _refuted(op: Any, facts: FunctionFacts) -> list[Diagnostic]:
-    def about(position: int) -> IntegerFacts | FloatFacts | None:
-        return facts.about(op.mentioned[position], op)
-
     return [
         _contradiction(op, predicate, facts)
         for predicate in op.predicates
-        if decide_predicate(predicate, about) is False or _false_of_constants(op, predicate)
+        if facts.decide_predicate(predicate, op.mentioned, op) is False or _false_of_constants(op, predicate)
     ]
 
 

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from loom.dialects.template import ops as template
 from loom.facts.analysis import FunctionFacts
-from loom.facts.integers import IntegerFacts
-from loom.facts.predicates import all_of, decide_predicate
+from loom.facts.predicates import all_of
 from loom.ir.attributes import Encoding, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import LoomError, Related, fail
 from loom.ir.records import record
 
 if TYPE_CHECKING:
-    from loom.facts.floats import FloatFacts
     from loom.plugins.records import TargetProfile
 
 PHASE = "select-templates"
@@ -65,16 +63,13 @@ def classify(
     for requirement in provider.requires or ():
         note(decide_requirement(requirement, target), str(requirement))
 
-    def position(index: int) -> IntegerFacts | FloatFacts | None:
-        return facts.about(args[index], at) if index < len(args) else None
-
     parameters = provider.body.entry.args
     for predicate in provider.predicates or ():
         text = ", ".join(
             f"%{parameters[a.index].name}" if isinstance(a, Ref) and a.index < len(parameters) else str(a)
             for a in predicate.args
         )
-        note(decide_predicate(predicate, position), f"{predicate.name}({text})")
+        note(facts.decide_predicate(predicate, args, at), f"{predicate.name}({text})")
     return Candidate(provider, all_of(answers), tuple(reasons))
 
 

@@ -15,7 +15,6 @@ from loom.dialects.scalar import ops as scalar_ops
 from loom.facts.analysis import FunctionFacts
 from loom.facts.float_analysis import has_flag
 from loom.facts.floats import round_to
-from loom.facts.predicates import decide_predicate
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Location
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, Type
@@ -120,7 +119,7 @@ def _assume(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """An assumption whose operand is already a constant says nothing new, unless it is false."""
     if any(constant_of(v) is None for v in op.inputs):
         return None
-    refuted = any(decide_predicate(p, lambda i: facts.about(op.mentioned[i], op)) is False for p in op.predicates)
+    refuted = any(facts.decide_predicate(p, op.mentioned, op) is False for p in op.predicates)
     return None if refuted else list(op.inputs)
 
 
@@ -142,7 +141,7 @@ def _workgroup_size(op: Op, facts: FunctionFacts) -> list[Value | object] | None
 
 def _assertion(op: Any, facts: FunctionFacts) -> list[Value | object] | None:
     """An assertion that facts prove is the values it checks."""
-    proven = all(decide_predicate(p, lambda i: facts.about(op.mentioned[i], op)) is True for p in op.predicates)
+    proven = all(facts.decide_predicate(p, op.mentioned, op) is True for p in op.predicates)
     return list(op.inputs[: len(op.results)]) if proven else None
 
 
