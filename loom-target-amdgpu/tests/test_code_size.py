@@ -108,6 +108,24 @@ def test_a_mask_that_code_behind_needs_is_saved_and_restored() -> None:
     assert names.index("s_mov_b32") < names.index("s_barrier")
 
 
+def test_authored_masks_stay() -> None:
+    """Who writes instructions gets them, those included that a compiler would leave out."""
+    text = """low.kernel.def target<amdgpu.rdna3.core> workgroup_size(32, 1, 1) @k() asm {
+  %lane = live_in<amdgpu.workitem_id.x> : reg<amdgpu.vgpr>
+  %x = resource<hal_binding> {index = 0, source_type = hal.buffer} : reg<amdgpu.sgpr x2>
+  %at = v_lshlrev_b32_src0_inline %lane, 2
+  %few = v_cmp_lt_u32_src1_inline %lane {rhs = 5}
+  %saved, %some = s_and_saveexec_b64 %few
+  global_store_b32_saddr %at, %lane, %x
+  s_mov_b64_exec %saved
+  return
+}
+"""
+    names = mnemonics(text)
+    assert count(names, "s_and_saveexec_b32") == 1
+    assert names[-2:] == ["s_mov_b32", "s_endpgm"]
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("limit", [0, 1, 33, 64])
 def test_masks_agree(target: str, limit: int) -> None:

@@ -43,6 +43,7 @@ class LoweredKernel:
     op: low.KernelDef
     memory: Mapping[Op, MemoryAccess]
     locks: Mapping[Op, int]
+    selected: bool = False
 
 
 def lower_module(request: EmitRequest) -> Module:
@@ -60,7 +61,16 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
     strategy = Strategy(str(request.options.get("schedule", "latency")))
     check = verification_wanted(request.options)
     compiled = [
-        compile_kernel(k.op, processor, descriptor_set, memory=k.memory, locks=k.locks, strategy=strategy, check=check)
+        compile_kernel(
+            k.op,
+            processor,
+            descriptor_set,
+            memory=k.memory,
+            locks=k.locks,
+            strategy=strategy,
+            check=check,
+            selected=k.selected,
+        )
         for k in kernels
     ]
     names = [k.image.name for k in compiled]
@@ -206,4 +216,4 @@ def _lower_kernel(
             lowered.set_attribute(name, value)
     lowered.insert_before(kernel)
     kernel.erase()
-    return LoweredKernel(lowered, selector.emit.memory, locks)
+    return LoweredKernel(lowered, selector.emit.memory, locks, True)

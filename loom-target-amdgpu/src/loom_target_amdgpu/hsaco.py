@@ -96,11 +96,14 @@ def compile_kernel(
     locks: Mapping[Op, int] | None = None,
     strategy: Strategy = Strategy.LATENCY,
     check: bool = False,
+    selected: bool = False,
 ) -> CompiledKernel:
     """Compile one Low kernel whose structured operations have been turned into branches.
 
     ``memory`` and ``locks`` are what selection knows about addresses and locked sequences; ``check`` proves the
     schedule and the allocation afterwards, which takes about as long again.
+    ``selected`` says that all of the code comes from selection: masks that nothing needs are left out then, while
+    instructions that somebody wrote stay.
 
     Raises:
         LoomError: the kernel needs something the processor does not have.
@@ -138,7 +141,8 @@ def compile_kernel(
     ids = "trap" if generation.workgroup_ids is WorkgroupIds.TRAP_REGISTERS else "sgpr"
     expander = Expander(function, allocation, assembler, ready.private_bytes, ids)
     blocks = simplify_branches(expander.run(), assembler)
-    simplify_masks(blocks, assembler)
+    if selected and not locks:
+        simplify_masks(blocks, assembler)
     expanded = snapshot(blocks) if check else []
     pairs = pair_instructions(blocks, assembler)
     waits = WaitInserter(blocks, assembler)
