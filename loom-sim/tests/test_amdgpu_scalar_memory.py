@@ -66,7 +66,10 @@ _OPERATIONS: dict[str, Any] = {
 }
 INSTRUCTIONS = [
     f"{stem}_atomic_{name}{x2}" for stem in ("s", "s_buffer") for name in _OPERATIONS for x2 in ("", "_x2")
-] + ["s_store_dword", "s_store_dwordx2", "s_buffer_store_dword", "s_atomic_cmpswap"]
+] + [
+    *(f"s_{buffer}store_dword{x}" for buffer in ("", "buffer_") for x in ("", "x2", "x4")),
+    *(f"s_{buffer}atomic_cmpswap{x2}" for buffer in ("", "buffer_") for x2 in ("", "_x2")),
+]
 """What the tests of this file compare with NumPy."""
 
 _BITS = 32
@@ -109,13 +112,46 @@ def test_atomic(name: str, bits: int, buffer: bool, monkeypatch: pytest.MonkeyPa
     assert got.tolist() == seen
 
 
-def test_compare_and_swap() -> None:
-    memory, olds = np.array([7, 8, 7, 9], "u4"), np.zeros((GROUPS, 2), "u4")
-    _run("s_and_b32 s9, s2, 3\ns_lshl_b32 s9, s9, 2\ns_movk_i32 s16, 70\ns_movk_i32 s17, 7\n"
-         "s_atomic_cmpswap s[16:17], s[4:5], s9 glc\ns_waitcnt lgkmcnt(0)\ns_store_dword s16, s[6:7], s8",
-         memory, olds)  # fmt: skip
-    assert memory.tolist() == [70, 8, 70, 9]
-    assert olds[:, 0].tolist() == [7, 8, 7, 9, 70, 8]
+@pytest.mark.parametrize("buffer", [False, True])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_compare_and_swap(bits: int, buffer: bool) -> None:
+    high = 1 << 40 if bits == 64 else 0
+    memory = np.array([7 | high, 8 | high, 7 | high, 7 | high << 1 | 8], f"u{bits // 8}")
+    olds = np.zeros((GROUPS, 2), "u4")
+    wide = bits == 64
+    words = (70, 3, 7, high >> 32) if wide else (70, 7, 0, 0)
+    set_up = "\n".join(f"s_mov_b32 s{16 + k}, {word:#x}" for k, word in enumerate(words))
+    where = "s[12:15]" if buffer else "s[4:5]"
+    name = f"s_{'buffer_' if buffer else ''}atomic_cmpswap{'_x2' if wide else ''}"
+    data = "s[16:19]" if wide else "s[16:17]"
+    _run(
+        f"s_and_b32 s9, s2, 3\ns_lshl_b32 s9, s9, {3 if wide else 2}\n{set_up}\n{name} {data}, {where}, s9 glc\n"
+        "s_waitcnt lgkmcnt(0)\ns_store_dwordx2 s[16:17], s[6:7], s8",
+        memory,
+        olds,
+    )
+    new = 70 | 3 << 32 if wide else 70
+    assert memory.tolist() == [new, 8 | high, new, 7 | high << 1 | 8]
+    seen = [7 | high, 8 | high, 7 | high, 7 | high << 1 | 8, new, 8 | high]
+    assert olds[:, 0].tolist() == [x & 0xFFFFFFFF for x in seen]
+    if wide:
+        assert olds[:, 1].tolist() == [x >> 32 for x in seen]
+
+
+@pytest.mark.parametrize("buffer", [False, True])
+@pytest.mark.parametrize("words", [1, 2, 4])
+def test_wide_stores(words: int, buffer: bool) -> None:
+    out = np.full(4 * GROUPS, 9, "u4")
+    suffix, data = {1: ("", "s16"), 2: ("x2", "s[16:17]"), 4: ("x4", "s[16:19]")}[words]
+    set_up = "\n".join(f"s_add_u32 s{16 + k}, s2, {10 * k}" for k in range(4))
+    where = "s[12:15]" if buffer else "s[4:5]"
+    _run(f"{set_up}\ns_lshl_b32 s9, s2, 4\ns_{'buffer_' if buffer else ''}store_dword{suffix} {data}, {where}, s9",
+         out, np.zeros(1, "u4"))  # fmt: skip
+    expected = np.full((GROUPS, 4), 9, "u4")
+    for group in range(GROUPS):
+        if not buffer or 16 * group + 4 * words <= 32:
+            expected[group, :words] = [group + 10 * k for k in range(words)]
+    np.testing.assert_array_equal(out.reshape(GROUPS, 4), expected)
 
 
 def test_store_outside_of_every_buffer() -> None:
