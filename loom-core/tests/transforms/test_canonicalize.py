@@ -284,6 +284,43 @@ def test_conditionals_in_a_row_cost_the_same_each(count: int, monkeypatch: pytes
     assert calls <= 16 * count
 
 
+@pytest.mark.parametrize("count", [8, 64])
+def test_one_analysis_looks_at_each_value_a_few_times(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rewriting a body asks one analysis, whose work grows with the body: chains of sums under guards that compare."""
+    lines = ["%c1 = index.constant 1 : index", "%k = scalar.constant 1.5 : f32", "%x0 = scalar.sitofp %a : i32 to f32"]
+    lines.append("%p0 = index.add %n, %c1 : index")
+    for i in range(count):
+        lines += [
+            f"%p{i + 1} = index.add %p{i}, %c1 : index",
+            f"%x{i + 1} = scalar.addf<nnan> %x{i}, %k : f32",
+            f"%g{i} = scalar.cmpf olt, %x{i + 1}, %x0 : f32",
+            f"%h{i} = index.cmp slt, %p{i + 1}, %m : index",
+            f"%b{i} = scalar.andi %g{i}, %h{i} : i1",
+            f"scf.if %b{i} {{",
+            f"  %t{i} = scalar.cmpf oge, %x{i + 1}, %x0 : f32",
+            f"  %u{i} = index.cmp sge, %p{i + 1}, %m : index",
+            f"  %w{i} = scalar.ori %t{i}, %u{i} : i1",
+            f"  %s{i} = scalar.extui %w{i} : i1 to i32",
+            f"  view.store %s{i}, %x[0] : i32, view<64xi32>",
+            "}",
+        ]
+    analyses: list[FunctionFacts] = []
+    made: Callable[..., None] = FunctionFacts.__init__
+
+    def noted(facts: FunctionFacts, *arguments: Any) -> None:
+        made(facts, *arguments)
+        analyses.append(facts)
+
+    monkeypatch.setattr(FunctionFacts, "__init__", noted)
+    module = function("index", *lines, f"func.return %p{count} : index")
+    (root,) = module.ops
+    canonicalize(root, module.symbols())
+    assert "oge" not in api.print(module)
+    (facts,) = analyses
+    assert 0 < facts.evaluations <= 12 * count
+    assert 0 < facts.floats.evaluations <= 8 * count
+
+
 def named(module: Module, name: str) -> list[Op]:
     return [op for op in module.walk() if op.name == name]
 
