@@ -126,6 +126,10 @@ class Code:
             found = self._known[address] = adapt(decoded, address, self._wave_size)
         return found
 
+    def known(self) -> list[Instruction]:
+        """All instructions decoded so far; after `scan`, all that its entry leads to."""
+        return list(self._known.values())
+
     def scan(self, entry: int) -> None:
         """Find the branch targets reachable from an address; blocks end where another path may join."""
         work = [entry]

@@ -63,6 +63,9 @@ class SimulationFault(SimulationError):
         super().__init__(str(record))
         self.record = record
 
+    def __reduce__(self) -> tuple[type[SimulationFault], tuple[FaultRecord]]:
+        return type(self), (self.record,)  # the message is not what it is made of
+
 
 class UnsupportedInstruction(SimulationFault):
     """The emulator does not know this instruction or this form of it; nothing was guessed."""

@@ -70,7 +70,7 @@ class UndefinedLoad(Exception):
     """
 
 
-def _is_coherent(site: Instruction | None) -> bool:
+def is_coherent(site: Instruction | None) -> bool:
     """Whether a load asks for what other waves wrote: how compilers load flags and atomics (memory model of LLVM)."""
     if site is None:
         return False
@@ -166,7 +166,7 @@ class Machine:
     ) -> list[Array]:
         """Load per lane."""
         self.traffic.global_loaded += nbytes * self._lanes(g, mask)
-        moment = self._moment(g, "coherent" if _is_coherent(self.site) else "")
+        moment = self._moment(g, "coherent" if is_coherent(self.site) else "")
         return self.space.load(low, high, offset, nbytes, mask, moment)
 
     def global_store(

@@ -60,10 +60,14 @@ class Segment:
 
     def __init__(self, base: int, data: Array, name: str, writable: bool) -> None:
         self.base = base
-        self.bytes = data
         self.size = data.size
         self.name = name
         self.writable = writable
+        self.place(data)
+
+    def place(self, data: Array) -> None:
+        """Keep the contents in other memory of the same size."""
+        self.bytes = data
         self.words = data[: data.size & ~3].view(np.uint32)
         self.shorts = data[: data.size & ~1].view(np.uint16)
 
@@ -233,6 +237,10 @@ class AddressSpace:
         if address < segment.base:
             return f"{segment.base - address} bytes before {segment.name}"
         return f"{address - segment.base} bytes into {segment.name} ({segment.size} bytes)"
+
+    def segments(self) -> list[Segment]:
+        """Everything that is mapped."""
+        return list(self._windows.values())
 
     def peek(self, address: int, size: int) -> bytes:
         """Bytes at an address.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from types import MappingProxyType
@@ -13,6 +12,7 @@ import attrs
 import numpy as np
 
 from loom_sim.amdgpu import arguments as kernarg
+from loom_sim.amdgpu import processes as several
 from loom_sim.amdgpu import waits
 from loom_sim.amdgpu.banks import BankUse, bank_count
 from loom_sim.amdgpu.blocks import BlockKey, Code, Translator
@@ -24,6 +24,7 @@ from loom_sim.amdgpu.limits import DEFAULT_MAX_STEPS
 from loom_sim.amdgpu.machine import Machine, Traffic
 from loom_sim.amdgpu.memory import AddressSpace
 from loom_sim.amdgpu.numerics.mode import FloatMode
+from loom_sim.amdgpu.processes import Counts
 from loom_sim.amdgpu.races import Ordering
 from loom_sim.amdgpu.state import Group
 from loom_sim.amdgpu.trace import Control, Observer
@@ -65,6 +66,7 @@ class LaunchReport:
         kinds: wave-instructions by kind (`kinds.KINDS`), kinds that did not occur left out.
         barriers: waves that waited at a barrier.
         traffic: bytes moved.
+        processes: how many ran the workgroups.
         banks: use of the LDS banks, if the launch was asked to count it.
         seconds: wall time of the execution.
     """
@@ -82,6 +84,7 @@ class LaunchReport:
     seconds: float
     faults: tuple[FaultRecord, ...] = ()
     banks: BankUse | None = None
+    processes: int = 1
 
 
 @cache
@@ -183,6 +186,7 @@ class Program:
         observers: Sequence[Observer] = (),
         control: Control | None = None,
         bank_conflicts: bool = False,
+        processes: int = 1,
     ) -> LaunchReport:
         """Run a kernel to its end.
 
@@ -196,6 +200,8 @@ class Program:
             max_steps: budget of instructions issued, each counted once for all waves that execute it together.
             observers: told about every block that ran; see `trace`.
             control: asked before every instruction; see `debug`.
+            processes: run workgroups in up to this many processes, where they are independent and the run is neither
+                strict nor observed (see `processes`); the step budget is then for each process.
             bank_conflicts: count how accesses use the banks of LDS; see `banks`.
 
         Raises:
@@ -237,18 +243,17 @@ class Program:
         )
         kernarg_segment = space.map(segment, "the kernel arguments", writable=False)
         translator = self._translator(kernel, traits, strict, control is not None)
-        statistics = Statistics()
-        traffic = Traffic()
-        banks = BankUse(bank_count(self.processor.name)) if bank_conflicts else None
         x, y, z = shape.workgroup_size
         ordering = Ordering(-(-(x * y * z) // descriptor.wave_size)) if strict else None
-        waves = 0
-        start = time.perf_counter()
-        _keep_heap()
-        try:
+        steps = 0
+
+        def work(batches: Sequence[tuple[int, int]]) -> Counts:
+            nonlocal steps
+            counts = Counts(banks=BankUse(bank_count(self.processor.name)) if bank_conflicts else None)
+            statistics = Statistics(steps=steps)
             with np.errstate(all="ignore"):
-                for first, count in self._batches(kernel, shape, dynamic_lds):
-                    waves += self._run_batch(
+                for first, count in batches:
+                    counts.waves += self._run_batch(
                         kernel,
                         traits,
                         shape,
@@ -257,7 +262,7 @@ class Program:
                         kernarg_segment.base,
                         translator,
                         statistics,
-                        traffic,
+                        counts.traffic,
                         first,
                         count,
                         strict,
@@ -266,31 +271,53 @@ class Program:
                         observers,
                         ordering,
                         control,
-                        banks,
+                        counts.banks,
                     )
+            steps = statistics.steps
+            for block, times in statistics.blocks.items():
+                for inst in block.instructions:
+                    counts.instructions[inst.mnemonic] += times
+                    counts.kinds[kind_of(inst)] += times
+            counts.barriers = statistics.barriers
+            return counts
+
+        batches = self._batches(kernel, shape, dynamic_lds)
+        translator.code.scan(kernel.entry_address)
+        separate = (
+            min(processes, len(batches)) > 1
+            and not (strict or observers or control is not None)
+            and several.available()
+            and several.are_independent(translator.code.known())
+        )
+        start = time.perf_counter()
+        _keep_heap()
+        shared = None
+        try:
+            if separate:
+                shared = several.SharedBuffers(space)
+                counts = several.run(work, several.parts(batches, processes))
+            else:
+                counts = work(batches)
         finally:
+            if shared is not None:
+                shared.restore()
             binding.write_back()
         seconds = time.perf_counter() - start
-        by_name: Counter[str] = Counter()
-        by_kind: Counter[str] = Counter()
-        for block, times in statistics.blocks.items():
-            for inst in block.instructions:
-                by_name[inst.mnemonic] += times
-                by_kind[kind_of(inst)] += times
-        total = sum(by_name.values())
+        total = sum(counts.instructions.values())
         return LaunchReport(
             kernel=name,
             processor=self.processor.name,
-            waves=waves,
+            waves=counts.waves,
             wave_size=descriptor.wave_size,
             wave_instructions=total,
             lane_instructions=total * descriptor.wave_size,
-            instructions=MappingProxyType(dict(by_name.most_common())),
-            kinds=MappingProxyType({kind: by_kind[kind] for kind in KINDS if kind in by_kind}),
-            barriers=statistics.barriers,
-            traffic=traffic,
+            instructions=MappingProxyType(dict(counts.instructions.most_common())),
+            kinds=MappingProxyType({kind: counts.kinds[kind] for kind in KINDS if kind in counts.kinds}),
+            barriers=counts.barriers,
+            traffic=counts.traffic,
             seconds=seconds,
-            banks=banks,
+            banks=counts.banks,
+            processes=min(processes, len(batches)) if separate else 1,
         )
 
     def _check_shape(self, kernel: Kernel, shape: kernarg.LaunchShape, dynamic_lds: int) -> None:

@@ -118,6 +118,13 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--no-strict", action="store_true", help="do not check waits, reads of undefined registers, and barriers"
     )
     parser.add_argument("--counts", action="store_true", help="also show the code with execution counts")
+    parser.add_argument(
+        "--processes",
+        type=arguments.positive,
+        default=1,
+        metavar="N",
+        help="with --no-strict: run independent workgroups in up to N processes (default: 1)",
+    )
     parser.add_argument("--bank-conflicts", action="store_true", help="also count conflicts of LDS banks (an estimate)")
     parser.add_argument("--trace", metavar="FILE", help="write a timeline of the waves (Trace Event JSON)")
     parser.add_argument("--trace-instructions", action="store_true", help="with --trace: a slice per instruction too")

@@ -37,6 +37,7 @@ def as_json(report: LaunchReport, counted: tuple[Section, ...], counts: Mapping[
         "barriers": report.barriers,
         "traffic": attrs.asdict(report.traffic),
         "lds_banks": None if report.banks is None else attrs.asdict(report.banks),
+        "processes": report.processes,
         "seconds": report.seconds,
         "faults": [fault_json(fault) for fault in report.faults],
     }

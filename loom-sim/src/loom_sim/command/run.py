@@ -54,6 +54,7 @@ def run(args: argparse.Namespace) -> int:
             max_steps=args.max_steps,
             observers=observers,
             bank_conflicts=args.bank_conflicts,
+            processes=args.processes,
         )
     except amdgpu.SimulationFault as fault:
         if args.json:
