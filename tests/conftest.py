@@ -20,6 +20,9 @@ from loom.ir.diagnostics import LoomError
 ROOT: Final = Path(__file__).resolve().parents[1]
 TIME_LIMIT: Final = 300
 
+# Everything that these tests compile is proven; processes that they start inherit it.
+os.environ.setdefault("LOOM_VERIFY_MACHINE", "1")
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
