@@ -26,7 +26,7 @@ WORD = "tile<1xi32>"
 
 
 def run(
-    text: str, specializations: Sequence[int], arguments: Sequence[Any], *, choose: Choice | None = None, **limits: int
+    text: str, specializations: Sequence[int], arguments: Sequence[Any], *, choose: Choice | None = None, **limits: Any
 ) -> None:
     """Run the pipeline `@p` of a program."""
     module = parse_module(text, "p.loom")
