@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,16 @@ def test_the_seed_kernel_reads_like_its_listing() -> None:
 def test_low_text_is_canonical(target: str) -> None:
     text = lower(ELEMENTWISE, target)
     assert api.print(api.load_bytes(text.encode(), "back.loom")) == text
+
+
+def test_compiling_imports_neither_attrs_nor_numpy() -> None:
+    code = (
+        "import sys; from loom import api\n"
+        "api.compile(api.load_bytes(sys.stdin.buffer.read(), 'm.loom'), (), 'amdgpu:gfx1100')\n"
+        "print(*sorted({'attr', 'attrs', 'numpy', 'importlib.metadata'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=ELEMENTWISE, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
 
 
 def test_low_is_printed_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

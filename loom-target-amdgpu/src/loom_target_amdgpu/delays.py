@@ -13,8 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-import attrs
-
+from loom.ir.records import evolve, mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC
 from loom_target_amdgpu.isa.tables import Row
@@ -46,7 +45,7 @@ _DRAINING: Final = frozenset(
 )
 
 
-@attrs.define
+@mutable_record
 class _Age:
     """How long ago the pending writers of a register were issued; None: there is none.
 
@@ -173,7 +172,7 @@ def _join(known: State, other: State) -> bool:
     """Take in what another path left pending; whether anything changed."""
     changed = False
     for unit, age in other.items():
-        merged = attrs.evolve(age)
+        merged = evolve(age)
         if unit in known:
             merged.merge(known[unit])
         if known.get(unit) != merged:
@@ -183,7 +182,7 @@ def _join(known: State, other: State) -> bool:
 
 
 def _copy(state: State) -> State:
-    return {unit: attrs.evolve(age) for unit, age in state.items()}
+    return {unit: evolve(age) for unit, age in state.items()}
 
 
 def insert_delays(blocks: list[CodeBlock], assembler: Assembler) -> int:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from loom.dialects.low import ops as low
 from loom.ir.core import Op
 from loom.ir.diagnostics import fail
-from loom.ir.records import record
+from loom.ir.records import evolve, record
 from loom.low.allocate import Allocation, AllocationError, allocate
 from loom.low.convert import to_machine
 from loom.low.descriptors import DescriptorSet
@@ -155,7 +153,7 @@ def compile_kernel(
     code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
-        image=attrs.evolve(image, relocations=relocations),
+        image=evolve(image, relocations=relocations),
         blocks=tuple(blocks),
         vgprs=vgprs,
         sgprs=sgprs,

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import attrs
-
+from loom.ir.records import mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.tables import Row
 from loom_target_amdgpu.isa.waits import Counter, maximum, same_counter
@@ -115,7 +114,7 @@ class _Pending:
         self.ordered = {unit: younger for unit, younger in self.ordered.items() if younger < count}
 
 
-@attrs.define
+@mutable_record
 class WaitCounts:
     """Waits of a function: the authored ones, and places where the compiler waits for everything of some counters
     (``full``) or lets younger operations stay outstanding (``partial``)."""

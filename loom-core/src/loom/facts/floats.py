@@ -11,8 +11,7 @@ import struct
 from collections.abc import Callable
 from typing import Final
 
-import attrs
-
+from loom.ir.records import record
 from loom.ir.types import BF16, F16, F32, F64, Type
 
 INF: Final = math.inf
@@ -26,7 +25,7 @@ IEEE: Final = frozenset({F16, BF16, F32, F64})
 _PACK: Final = {F16: "e", F32: "f"}
 
 
-@attrs.frozen
+@record
 class FloatFacts:
     """A NaN, if ``nan``, or a number with ``lo <= value <= hi``; a negative zero only if ``negative_zero``.
 

@@ -110,14 +110,13 @@ else:
     def evolve(instance: object, **changes: object) -> object:
         """A copy of a record with other values in some fields."""
         cls = instance.__class__
-        if "__record_fields__" not in cls.__dict__:
+        names = cls.__dict__.get("__record_init__")
+        if names is None:
             import attrs
 
             return attrs.evolve(instance, **changes)
-        for item in _all_fields(cls):
-            if item.init and item.name not in changes:
-                changes[item.name] = getattr(instance, item.name)
-        return cls(**changes)
+        values = instance.__dict__
+        return cls(**{name: values[name] for name in names} | changes)
 
     def _complete(cls: type, kw_only: bool, frozen: bool) -> None:
         """Give a class its fields, and first the records it inherits fields from."""
@@ -138,6 +137,7 @@ else:
         names = [item.name for item in fields if item.eq]
         cls.__record_key__ = staticmethod(attrgetter(*names) if names else _no_fields)
         cls.__record_shown__ = tuple((item.name, item.repr) for item in fields if item.repr)
+        cls.__record_init__ = tuple(item.name for item in fields if item.init)
         cls.__match_args__ = tuple(item.name for item in fields if item.init and not item.kw_only)
         if frozen:
             cls.__setattr__ = cls.__delattr__ = _refuse

@@ -7,8 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from loom.facts.schemas import (
     FIELD_ORDERS,
     GROUPS,
@@ -20,6 +18,7 @@ from loom.facts.schemas import (
 )
 from loom.ir.attributes import Encoding
 from loom.ir.core import Value
+from loom.ir.records import record
 from loom.ir.types import BF16, F16, F32, F64, ScalarType
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.select.small_floats import SMALL_FLOATS, SmallFloat, from_small_float
@@ -27,7 +26,7 @@ from loom_target_amdgpu.select.values import Mask, Number, Word
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, coordinates, element_type, elements
 
 
-@attrs.frozen
+@record
 class CodeFormat:
     """Codes of integers (extended with their sign if ``signed``) or of small floats; ``significand`` in bits."""
 

@@ -6,10 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-import attrs
-
 from loom.ir.core import Block, Value
-from loom.ir.records import record
+from loom.ir.records import evolve, record
 from loom.ir.types import I1, ScalarType
 from loom.text.directives import index_entries
 from loom_target_amdgpu.select.control import conditional
@@ -57,7 +55,7 @@ def runs(forms: Sequence[Linear], size: int) -> list[Run]:
             and form.terms == last.form.terms
             and form.constant == last.form.constant + size * len(last.lanes)
         ):
-            found[-1] = attrs.evolve(last, lanes=(*last.lanes, lane))
+            found[-1] = evolve(last, lanes=(*last.lanes, lane))
         else:
             found.append(Run(form, (lane,)))
     return found
@@ -88,7 +86,7 @@ def pieces(s: Selector, root: Root, run: Run, size: int) -> list[tuple[Linear, t
 def _width(s: Selector, root: Root, form: Linear, size: int, left: int) -> int:
     """Bytes of the next access."""
     # Global memory may be read at element alignment; that buffers begin at words decides only what is worth merging.
-    presumed = attrs.evolve(root, alignment=4) if root.space == "global" and root.alignment < 4 else root
+    presumed = evolve(root, alignment=4) if root.space == "global" and root.alignment < 4 else root
     alignment = max(known_alignment(s, presumed, form), size)
     if size < 4 and alignment < 4:
         return size
