@@ -318,7 +318,10 @@ IMPLIED: Final = {
 
 
 def compare_left(facts: IntegerFacts, predicate: str, other: IntegerFacts) -> IntegerFacts:
-    """Facts of the left side of a comparison that holds."""
+    """Facts of the left side of a comparison that holds; ``multiple`` says that the right side divides it."""
+    if predicate == "multiple":
+        merged = math.lcm(facts.divisor, other.divisor)
+        return _make(facts.lo, facts.hi, merged if merged <= MAX64 else other.divisor)
     if predicate == "eq":
         met = facts.meet(other.lo, other.hi)
         merged = met.divisor * other.divisor // math.gcd(met.divisor, other.divisor)

@@ -9,7 +9,7 @@ from loom.facts.integers import IMPLIED, MIRRORED, NEGATED
 from loom.ir.core import Op, Region, Value
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET
 
-# A comparison known to hold: predicate, left side, right side (a value or a number).
+# A comparison known to hold: predicate, left side, right side (a value or a number); ``multiple`` of a number, too.
 Constraint = tuple[str, Value, Value | int]
 # Outcomes of a comparison of floats that are left; a value alone is no infinity.
 FloatConstraint = tuple[int, Value, Value | None]
@@ -165,8 +165,35 @@ def _branch(op: Op, region: Region) -> list[Constraint]:
         if maker is not None and maker.name in ("index.cmp", "scalar.cmpi"):
             left, right = maker.operands
             predicate = on_numbers(str(maker.attribute("predicate")), left)
-            found.append((predicate if holds else NEGATED[predicate], left, right))
+            predicate = predicate if holds else NEGATED[predicate]
+            found.append((predicate, left, right))
+            if predicate == "eq":
+                found += _multiples(left, right)
     return found
+
+
+def _multiples(left: Value, right: Value) -> list[Constraint]:
+    """What a remainder, or masked low bits, that are zero say of the value they are taken of."""
+    op = left.defining_op
+    if op is None or _literal(right) != 0 or op.name not in _REMAINDERS:
+        return []
+    divisor = _literal(op.operands[1])
+    if divisor is None or divisor <= 0:
+        return []
+    if op.name.endswith("andi"):
+        divisor += 1
+    # The bits of a negative number as an unsigned one differ from it by a power of two.
+    powers_only = op.name in ("scalar.remui", "scalar.andi", "index.andi")
+    return [] if powers_only and divisor & (divisor - 1) else [("multiple", op.operands[0], divisor)]
+
+
+_REMAINDERS: Final = frozenset({"index.rem", "scalar.remsi", "scalar.remui", "index.andi", "scalar.andi"})
+
+
+def _literal(value: Value) -> int | None:
+    op = value.defining_op
+    literal = op.attribute("value") if op is not None and _is_constant(value) else None
+    return literal if isinstance(literal, int) and not isinstance(literal, bool) else None
 
 
 def _float_branch(op: Op, region: Region) -> list[FloatConstraint]:
