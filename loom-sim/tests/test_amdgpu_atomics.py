@@ -65,6 +65,11 @@ def _float(operation: str, f: Float) -> Callable[..., int] | None:
     return None
 
 
+def _same_number(f: Float) -> Callable[[int, int], bool]:
+    """Equality of floats: NaN equals nothing, zeros equal each other."""
+    return lambda a, b: not f.is_nan(a) and (a == b or (a | b) & (f.sign - 1) == 0)
+
+
 def parse(mnemonic: str) -> Atomic | None:
     """What the name of an atomic means; None if the table has no such operation."""
     stem = re.sub(r"^(global|flat|buffer)_atomic_|^ds_", "", mnemonic).replace("_rtn", "")
@@ -77,11 +82,14 @@ def parse(mnemonic: str) -> Atomic | None:
     bits = int(width or (64 if x2 else 32))
     operation = _NEW_NAMES.get(operation, operation)
     if operation in ("cmpswap", "cmpswap_reversed"):
-        if kind == "f":
-            return None  # compared as numbers; only bit comparisons are tried here
         swap = operation == "cmpswap"
+        same = _same_number(_FLOATS[bits]) if kind == "f" else int.__eq__
         return Atomic(
-            mnemonic, bits, lambda old, x, y: (x if old == y else old) if swap else (y if old == x else old), 2, None
+            mnemonic,
+            bits,
+            lambda old, x, y: (x if same(old, y) else old) if swap else (y if same(old, x) else old),
+            2,
+            None,
         )
     if operation == "mskor":
         return Atomic(mnemonic, bits, lambda old, x, y: old & ~x | y, 2, None)

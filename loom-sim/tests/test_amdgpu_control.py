@@ -63,7 +63,7 @@ def test_mode_register(target: str) -> None:
 
 
 NOTHING = {
-    "gfx942": """buffer_inv sc1\nbuffer_wbl2 sc1\ns_dcache_inv\ns_dcache_inv_vol\ns_dcache_wb\ns_dcache_wb_vol
+    "gfx942": """buffer_wbinvl1\nbuffer_wbinvl1_vol\nbuffer_inv sc1\nbuffer_wbl2 sc1\ns_dcache_inv\ns_dcache_inv_vol\ns_dcache_wb\ns_dcache_wb_vol
       s_atc_probe 1, s[10:11], 0x0\ns_atc_probe_buffer 1, s[4:7], 0x0""",
     "gfx1100": """buffer_gl0_inv\nbuffer_gl1_inv\ns_dcache_inv\ns_gl1_inv\ns_version 0x2\ns_waitcnt_expcnt null, 0x0
       s_waitcnt_lgkmcnt null, 0x0\ns_waitcnt_vmcnt null, 0x0\ns_waitcnt_vscnt null, 0x0
@@ -105,9 +105,11 @@ def test_clocks_advance(target: str, read: str) -> None:
         ("gfx942", "s_dcache_discard s[10:11], 0x0", "drops data"),
     ],
 )
-def test_refused_with_address_name_and_reason(target: str, text: str, reason: str) -> None:
-    with pytest.raises(SimulationFault, match=f"unsupported: .*({reason}).*at 0x[0-9a-f]+.*{text.split()[0]}"):
+def test_refused_with_address_bytes_name_and_reason(target: str, text: str, reason: str) -> None:
+    name = text.split()[0]
+    with pytest.raises(SimulationFault, match=f"unsupported: .*({reason}).*at 0x[0-9a-f]+.*{name}") as caught:
         _run(text, target)
+    assert re.search(r"its bytes are [0-9a-f]{2}( [0-9a-f]{2}){3,7} ", str(caught.value))
 
 
 def names(target: str) -> set[str]:

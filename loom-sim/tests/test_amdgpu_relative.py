@@ -131,3 +131,35 @@ def test_register_beyond_the_allocation() -> None:
 def test_undefined_index() -> None:
     with pytest.raises(SimulationFault, match="register index"):
         _run("gfx1100", "s_mov_b32 m0, s24\nv_movrels_b32_e32 v8, v9")
+
+
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1200", "gfx942"])
+def test_moves_of_scalar_pairs(target: str) -> None:
+    vectors, scalars = _registers()
+    even = INDEX & 2
+    scalars[:, 0], scalars[:, 1] = 202 + even, 203 + even
+    scalars[INDEX, 4 + even], scalars[INDEX, 5 + even] = 19, 23
+    text = "s_movk_i32 s17, 23\ns_and_b32 m0, s3, 2\ns_movrels_b64 s[8:9], s[10:11]\ns_movreld_b64 s[12:13], s[16:17]"
+    for got, expected in zip(_run(target, text), (vectors, scalars), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("target", ["gfx1100", "gfx1200"])
+def test_two_indices_of_scalars(target: str) -> None:
+    vectors, scalars = _registers()
+    scalars[INDEX, 6] = scalars[INDEX, INDEX]
+    text = "s_or_b32 m0, s3, 0x20000\ns_movrelsd_2_b32 s12, s8"
+    for got, expected in zip(_run(target, text), (vectors, scalars), strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_another_index() -> None:
+    vectors, scalars = _registers()
+    vectors[:, 0] = 102
+    vectors[:, 1] = 103 + INDEX
+    text = (
+        "s_movk_i32 s16, 1\ns_set_gpr_idx_on s3, gpr_idx(SRC0)\ns_set_gpr_idx_idx s16\nv_mov_b32_e32 v8, v9\n"
+        "s_set_gpr_idx_idx s3\nv_mov_b32_e32 v9, v11\ns_set_gpr_idx_off\ns_mov_b32 m0, 0"
+    )
+    for got, expected in zip(_run("gfx942", text), (vectors, scalars), strict=True):
+        np.testing.assert_array_equal(got, expected)

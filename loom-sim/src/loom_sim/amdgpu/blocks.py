@@ -130,6 +130,11 @@ class Code:
         """All instructions decoded so far; after `scan`, all that its entry leads to."""
         return list(self._known.values())
 
+    def hexadecimal(self, inst: Instruction) -> str:
+        """The bytes of an instruction, in the order they have in memory."""
+        offset = inst.address - self._base
+        return self._image[offset : offset + inst.size].hex(" ")
+
     def scan(self, entry: int) -> None:
         """Find the branch targets reachable from an address; blocks end where another path may join."""
         work = [entry]
@@ -223,6 +228,9 @@ class Translator:
                     # Run what comes before; the fault is met again as the first instruction of the next block.
                     return self._translate(pc, full, track, key, len(done))
                 if isinstance(error, SimulationFault):
+                    if error.record.kind == "unsupported":
+                        message = f"{error.record.message}; its bytes are {self.code.hexadecimal(inst)}"
+                        raise UnsupportedInstruction(attrs.evolve(error.record, message=message)) from error
                     raise
                 raise SimulationFault(
                     FaultRecord(error.kind, error.message, pc=inst.address, instruction=inst.text)

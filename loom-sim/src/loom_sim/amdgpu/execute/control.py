@@ -120,7 +120,7 @@ def _save_exec(em: Emitter, inst: Instruction) -> bool:
     if what not in ("saveexec", "wrexec") or operation not in _EXEC_LOGIC:
         return False
     if int(width) != em.wave_size:
-        raise em.unsupported(f"{inst.mnemonic} in wave{em.wave_size}")
+        raise em.unsupported(f"a mask of {width} bits for the EXEC of a wave of {em.wave_size} lanes")
     source = em.mask(inst.operand("ssrc0").code)  # type: ignore[union-attr]
     if inst.operand("ssrc0").code == 255:  # type: ignore[union-attr]
         raise em.unsupported("a literal lane mask")
@@ -293,8 +293,8 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         return True
     if name in _NOTHING or name.startswith(_WAITS):
         return True
-    if name.startswith(("s_cbranch_", "s_branch")):
-        return _branch(em, inst)
+    if name.startswith(("s_cbranch_", "s_branch")) and _branch(em, inst):
+        return True
     if inst.format == "SOP1" and name.endswith(("saveexec_b32", "saveexec_b64", "wrexec_b32", "wrexec_b64")):
         return _save_exec(em, inst)
     return _exec_logic(em, inst) or refused.translate(em, inst)

@@ -53,7 +53,7 @@ def _address(em: Emitter, inst: Instruction) -> tuple[str, str]:
 def _address_by_lane(em: Emitter, base: Operand | None) -> tuple[str, str]:
     """`global_*_addtid_b32`: a word per lane, from the scalar address on."""
     if base is None or base.code == OFF:
-        raise em.unsupported("no address operand")
+        raise em.unsupported("an address by lane without a scalar base")
     low, high = em.scalar32(base.code), em.scalar32(base.code + 1)
     em.check(low, "the address")
     em.check(high, "the address")
