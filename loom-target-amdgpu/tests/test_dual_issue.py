@@ -17,6 +17,7 @@ from loom_target_amdgpu.dual_issue import pair_instructions
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.tables import LITERAL, VGPR
 from loom_target_amdgpu.machine_code import Assembler, Code, Order
+from loom_target_amdgpu.waits import WaitInserter
 
 OBJDUMP = shutil.which("llvm-objdump-19")
 FAMILIES = [("gfx1100", "rdna3"), ("gfx1151", "rdna3_5"), ("gfx1200", "rdna4")]
@@ -77,7 +78,10 @@ def test_free_code_is_paired_and_ordered_code_is_not(
 
 def code(asm: Assembler, chooser: random.Random) -> Code:
     """A random vector instruction on few registers; some read the condition mask or scalars."""
-    vector = lambda: VGPR + chooser.randrange(8)  # noqa: E731  # a name for the draw
+
+    def vector() -> int:
+        return VGPR + chooser.randrange(8)
+
     source = chooser.choice([vector(), vector(), vector(), 4, 130, 242, LITERAL])
     literal = chooser.choice([0x1234567, 0x7654321]) if source == LITERAL else None
     name = chooser.choice(
@@ -142,7 +146,7 @@ def test_faults_of_passes_are_diagnostics(monkeypatch: pytest.MonkeyPatch, broke
     from loom.ir.diagnostics import LoomError
 
     if broken == "waits":
-        monkeypatch.setattr(stages.WaitInserter, "run", lambda self: None)
+        monkeypatch.setattr(WaitInserter, "run", lambda self: None)
     else:
 
         def lose(blocks: list[CodeBlock], assembler: Assembler) -> int:

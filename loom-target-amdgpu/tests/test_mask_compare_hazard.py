@@ -63,7 +63,7 @@ def test_the_separation_is_that_of_llvm(name: str, processor: str, tmp_path: Pat
     codes = [compare(asm)]
     if ours is not None:
         mnemonic, form, fields = ours
-        codes.append(asm.plain(mnemonic, format=form, **fields))
+        codes.append(asm.plain(mnemonic, format=form, **fields))  # type: ignore[arg-type]  # fields by name
     codes.append(permute(asm))
     blocks = [CodeBlock("a", codes, [])]
     insert_hazard_waits(blocks, asm, target)

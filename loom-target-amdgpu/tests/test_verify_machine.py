@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import loom_target_amdgpu.hsaco as stages
+from loom.low.allocate import allocate
 from loom.low.machine import Function
-from loom.low.schedule import Strategy
+from loom.low.schedule import Strategy, schedule
 from loom.tools.check import main as check_main
 from loom.tools.compile import main as compile_main
 
@@ -61,7 +62,7 @@ def check_it(path: Path, *flags: str) -> int:
 
 def swap_dependent(function: Function, model: Any, strategy: Strategy) -> int:
     """Schedules, then moves the load behind what uses its result."""
-    count = stages_schedule(function, model, strategy)
+    count = schedule(function, model, strategy)
     for block in function.blocks:
         code = block.instructions
         for at in range(len(code) - 1):
@@ -73,15 +74,11 @@ def swap_dependent(function: Function, model: Any, strategy: Strategy) -> int:
 
 def one_register(function: Function) -> Any:
     """Allocates, then puts every single vector value into v0."""
-    allocation = stages_allocate(function)
+    allocation = allocate(function)
     for value in list(allocation.assign):
         if value.reg_class == "amdgpu.vgpr":
             allocation.assign[value] = 0  # type: ignore[index]  # the fault planted here
     return allocation
-
-
-stages_schedule = stages.schedule
-stages_allocate = stages.allocate
 
 
 @pytest.mark.parametrize("run", [compile_it, check_it])

@@ -10,13 +10,13 @@ Source: the RDNA3 instruction set guide, section S_DELAY_ALU. Latencies: what LL
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Final
 
 from loom.ir.records import evolve, mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC
-from loom_target_amdgpu.isa.tables import Row
+from loom_target_amdgpu.isa.tables import VGPR, Row
 from loom_target_amdgpu.isa.waits import DEPCTR_FIELDS
 from loom_target_amdgpu.machine_code import Assembler, Code
 
@@ -70,21 +70,15 @@ class _Age:
         self.trans_left = max(self.trans_left, other.trans_left)
         self.scalar = max(self.scalar, other.scalar)
 
-    def advance(self, kind: str | None, cycles: int) -> bool:
-        """An instruction of a kind has been issued; whether anything is still pending."""
-        if self.vector is not None:
-            self.vector += kind == "vector"
-            self.left -= cycles
-            if self.vector > _VECTOR_LIMIT or self.left <= 0:
-                self.vector, self.left = None, 0
-        if self.trans is not None:
-            self.trans += kind == "trans"
-            self.behind += kind == "vector"
-            self.trans_left -= cycles
-            if self.trans > _TRANS_LIMIT or self.trans_left <= 0:
-                self.trans, self.trans_left = None, 0
-        self.scalar = max(0, self.scalar - cycles)
-        return self.vector is not None or self.trans is not None or self.scalar > 0
+    def later(self, vectors: int, transcendentals: int, cycles: int) -> _Age | None:
+        """The same after so many instructions and cycles; None when nothing is pending any more."""
+        found = _Age(scalar=max(0, self.scalar - cycles))
+        if self.vector is not None and self.vector + vectors <= _VECTOR_LIMIT and self.left > cycles:
+            found.vector, found.left = self.vector + vectors, self.left - cycles
+        if self.trans is not None and self.trans + transcendentals <= _TRANS_LIMIT and self.trans_left > cycles:
+            found.trans, found.behind = self.trans + transcendentals, self.behind + vectors
+            found.trans_left = self.trans_left - cycles
+        return found if found.scalar or found.vector is not None or found.trans is not None else None
 
     def waits(self) -> list[int]:
         """The dependences as codes of the instruction, the longest first, at most two."""
@@ -99,6 +93,7 @@ class _Age:
         return found[:2]
 
 
+@cache
 def kind_of(row: Row) -> str | None:
     """``vector``, ``trans`` or ``scalar``; None for what neither makes nor reads ALU results this way."""
     if "trans" in row.flags:
@@ -126,46 +121,70 @@ def _written(code: Code, kind: str) -> _Age:
     return _Age(scalar=left)
 
 
-def _operands(code: Code, units: Iterable[int]) -> Iterator[int]:
-    """Registers that are named: delays do not describe condition bits and execution masks that are no operands."""
-    mask = code.row.format in _IMPLICIT_MASK
-    exec_is_named = EXEC in code.codes.values()
-    for unit in units:
-        hidden = unit == SCC or (unit in (EXEC, EXEC + 1) and not exec_is_named) or (mask and unit in (VCC, VCC + 1))
-        if not hidden:
-            yield unit
+def _is_hidden(code: Code, unit: int) -> bool:
+    """Whether a register is no operand: delays do not describe condition bits and masks that are implied."""
+    if unit >= VGPR:
+        return False
+    if unit == SCC:
+        return True
+    if unit in (EXEC, EXEC + 1):
+        return EXEC not in code.codes.values()
+    return unit in (VCC, VCC + 1) and code.row.format in _IMPLICIT_MASK
 
 
 State = dict[int, _Age]
 
 
-def _pending(code: Code, state: State) -> _Age:
-    """What an instruction waits for. Others behind it need not wait for that again."""
-    pending = _Age()
-    for unit in _operands(code, code.reads):
-        age = state.pop(unit, None)
-        if age is not None:
-            pending.merge(age)
-    return pending
+class _Clock:
+    """What is pending at the current point of a block.
 
+    Registers keep their age as of some instruction, so that one costs the same however much is pending.
+    """
 
-def _issue(code: Code, kind: str | None, state: State) -> None:
-    """Account for an instruction that has been issued."""
-    if code.row.format in _DRAINING or (
-        code.row.mnemonic in ("s_waitcnt_depctr", "s_wait_alu") and not _VDST.get(code.codes["simm16"])
-    ):
-        state.clear()
-        return
-    cycles = int(code.codes["simm16"]) + 1 if code.row.mnemonic == "s_nop" else 1
-    if kind is not None:
-        for unit in _operands(code, code.writes):
-            state.pop(unit, None)
-    done = [unit for unit, age in state.items() if not age.advance(kind, cycles)]
-    for unit in done:
-        del state[unit]
-    if kind is not None:
-        for unit in _operands(code, code.writes):
-            state[unit] = _written(code, kind)
+    def __init__(self, entry: State) -> None:
+        self._vectors = self._transcendentals = self._cycles = 0
+        self._known = {unit: (age, 0, 0, 0) for unit, age in entry.items()}
+
+    def _age(self, known: tuple[_Age, int, int, int]) -> _Age | None:
+        age, vectors, transcendentals, cycles = known
+        return age.later(self._vectors - vectors, self._transcendentals - transcendentals, self._cycles - cycles)
+
+    def take(self, code: Code) -> _Age | None:
+        """What an instruction waits for, None for nothing. Others behind it need not wait for that again."""
+        pending: _Age | None = None
+        known = self._known
+        for unit in code.reads:
+            if unit not in known or _is_hidden(code, unit):
+                continue
+            age = self._age(known.pop(unit))
+            if age is not None and pending is None:
+                pending = age
+            elif age is not None and pending is not None:
+                pending.merge(age)
+        return pending
+
+    def issue(self, code: Code, kind: str | None) -> None:
+        """Account for an instruction that has been issued."""
+        row = code.row
+        if row.format in _DRAINING or (
+            row.mnemonic in ("s_waitcnt_depctr", "s_wait_alu") and not _VDST.get(code.codes["simm16"])
+        ):
+            self._known.clear()
+            return
+        self._cycles += int(code.codes["simm16"]) + 1 if row.mnemonic == "s_nop" else 1
+        if kind is None:
+            return
+        self._vectors += kind == "vector"
+        self._transcendentals += kind == "trans"
+        now = (_written(code, kind), self._vectors, self._transcendentals, self._cycles)
+        for unit in code.writes:
+            if not _is_hidden(code, unit):
+                self._known[unit] = now
+
+    def state(self) -> State:
+        """What is pending now, by register."""
+        found = ((unit, self._age(known)) for unit, known in self._known.items())
+        return {unit: age for unit, age in found if age is not None}
 
 
 def _join(known: State, other: State) -> bool:
@@ -181,10 +200,6 @@ def _join(known: State, other: State) -> bool:
     return changed
 
 
-def _copy(state: State) -> State:
-    return {unit: evolve(age) for unit, age in state.items()}
-
-
 def insert_delays(blocks: list[CodeBlock], assembler: Assembler) -> int:
     """Insert ``s_delay_alu`` where a result is read soon, in place; returns how many. Must be the last insertion."""
     if assembler.family not in FAMILIES or not blocks:
@@ -194,15 +209,18 @@ def insert_delays(blocks: list[CodeBlock], assembler: Assembler) -> int:
     work = [blocks[0].label]
     while work:
         block = by_label[work.pop()]
-        state = _copy(entry[block.label])
+        if not block.successors:
+            continue
+        clock = _Clock(entry[block.label])
         for code in block.code:
             kind = kind_of(code.row)
             if kind is not None:
-                _pending(code, state)
-            _issue(code, kind, state)
+                clock.take(code)
+            clock.issue(code, kind)
+        state = clock.state()
         for successor in block.successors:
             if successor not in entry:
-                entry[successor] = _copy(state)
+                entry[successor] = dict(state)
                 work.append(successor)
             elif _join(entry[successor], state):
                 work.append(successor)
@@ -214,7 +232,7 @@ class _BlockDelays:
 
     def __init__(self, assembler: Assembler, state: State) -> None:
         self._asm = assembler
-        self._state = state
+        self._clock = _Clock(state)
         self._out: list[Code] = []
         self._count = 0
         # Position of the last delay that describes one dependence only, its code, and instructions issued since.
@@ -225,15 +243,17 @@ class _BlockDelays:
         for code in block.code:
             kind = kind_of(code.row)
             if kind is not None:
-                self._describe(_pending(code, self._state).waits(), code.loc)
+                pending = self._clock.take(code)
+                if pending is not None:
+                    self._describe(pending.waits(), code.loc)
             self._out.append(code)
             self._since += 1
-            _issue(code, kind, self._state)
+            self._clock.issue(code, kind)
         block.code = self._out
         return self._count
 
     def _describe(self, waits: list[int], loc: object) -> None:
-        if not waits or (len(waits) == 1 and self._share(waits[0])):
+        if len(waits) == 1 and self._share(waits[0]):
             return
         field = waits[0] | (waits[1] << _SECOND_SHIFT if len(waits) > 1 else 0)
         self._open = (len(self._out), field) if len(waits) == 1 else None
