@@ -74,6 +74,8 @@ def test_details_have_policies_stages_and_costs(reports: Path, capsys: pytest.Ca
     stages = {row["op"]: (row["stage"], row["iteration_lookahead"]) for row in by_category["scf-pipeline-stage"]}
     assert stages == {"vector.load": ("producer", 3), "vector.reduce": ("consumer", 0)}
     assert {row["unroll_factor"] for row in by_category["scf-unroll"]} == {2}
+    assert {row["counter"] for row in analysis["wait_action_rows"]} >= {"load"}
+    assert len(analysis["wait_action_rows"]) >= analysis["wait_plan_action_count"]
     (selection,) = analysis["template_selection"]
     assert (selection["selected_provider"], selection["outcome"]) == ("sum.any", "selected")
     summary = json.loads(Path("ahead.json").read_text())

@@ -13,7 +13,7 @@ from loom.report.compile_report import CONTEXT, IDENTITY
 KIND: Final = "loom.compile_report"
 
 # Collections with rows about loops and template selections.
-DECISIONS: Final = ("loop_policies", "template_selection")
+DECISIONS: Final = ("loop_policies", "template_selection", "wait_action_rows")
 
 
 class ReportError(Exception):
@@ -41,7 +41,7 @@ class Document:
         return present(self.report, keys)
 
     def decisions(self, entry: Mapping[str, Any]) -> dict[str, list[Mapping[str, Any]]]:
-        """Rows about loops and template selections of an entry's function, by collection."""
+        """Rows about loops, template selections and waits of an entry's function, by collection."""
         found = {}
         for name in DECISIONS:
             rows = self.report.get(name, {}).get("rows", ())
