@@ -94,6 +94,29 @@ def test_c_programs(compile_c: Callable[..., Program], level: str) -> None:
         sim.call("collatz", [27], ["i32"])
 
 
+def test_counted_code_reports_instructions_and_traffic() -> None:
+    text = "mov_r64_rm64 %rax, [%rdi]; add_rm64_imm8 [%rdi], #1; retnq"
+    sim = program(text, "buffer", results=("i64",), counted=True)
+    for number in range(2):  # every call is counted by itself
+        assert sim.call("f", [np.array([number], np.int64)]) == [number]
+        report = sim.last_report
+        assert report is not None
+        assert report.kernel == "f"
+        assert dict(report.instructions) == {"mov": 1, "add": 1, "ret": 1}
+        assert (report.loaded, report.stored) == (24, 8)  # twice the element, and the return address
+    with pytest.raises(SimulationFault):
+        sim.call("f", [np.zeros(0, np.int64)])
+    assert sim.last_report is None
+
+
+def test_counts_follow_calls(compile_c: Callable[..., Program]) -> None:
+    sim = compile_c(C_SOURCE, C_SIGNATURES, "-O0", "-fno-pic", counted=True)
+    assert sim.call("fibonacci", [15]) == [610]
+    report = sim.last_report
+    assert report is not None
+    assert report.instructions["ret"] == 2 * 987 - 1  # calls of the naive recursion: twice the next number, less one
+
+
 def test_machines_are_reused_and_buffers_do_not_leak() -> None:
     sim = program("mov_r64_rm64 %rax, [%rdi]; add_rm64_imm8 [%rdi], #1; retnq", "buffer", results=("i64",))
     for number in range(30):

@@ -7,12 +7,14 @@ register and stack contents on both.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from loom_sim.x86 import memory
 from loom_sim.x86.faults import FaultRecord, SimulationError, SimulationFault
+from loom_sim.x86.report import Counts, LaunchReport
 from loom_sim.x86.validate import check_code
 
 if TYPE_CHECKING:
@@ -32,8 +34,12 @@ _EXCEPTIONS = {
 class Program:
     """Simulated code; see `load`."""
 
-    def __init__(self, image: Image, *, max_instructions: int | None, max_seconds: float) -> None:
+    def __init__(
+        self, image: Image, *, max_instructions: int | None, max_seconds: float, counted: bool = False
+    ) -> None:
         check_code(image)
+        self.counted = counted
+        self.last_report: LaunchReport | None = None
         self.image = image
         self.max_instructions = max_instructions
         self.max_seconds = max_seconds
@@ -96,21 +102,29 @@ class Program:
 
     def _run(self, routine: str, name: str, invocation: Invocation, dispatch: bytes) -> bytes:
         if self._machine is None:
-            self._machine = _Machine(self.image)
+            self._machine = _Machine(self.image, Counts() if self.counted else None)
+        self.last_report = None
+        start = time.perf_counter()
         try:
-            return self._machine.run(
+            result = self._machine.run(
                 routine, name, invocation, dispatch, self.max_instructions, self.max_seconds
             )
         except SimulationError:
             # A stopped machine may hold half-executed state: the next run gets a new one.
             self._machine = None
             raise
+        counts = self._machine.counts
+        if counts is not None:
+            code = self.image.data[: self.image.text_size]
+            self.last_report = counts.report(name, code, memory.IMAGE, time.perf_counter() - start)
+            self._machine.counts = Counts()
+        return result
 
 
 class _Machine:
     """One Unicorn instance with the code and the stack mapped."""
 
-    def __init__(self, image: Image) -> None:
+    def __init__(self, image: Image, counts: Counts | None = None) -> None:
         from loom_target_x86.trampoline import trampolines
 
         # Unicorn's own annotations are incomplete: it is treated as untyped here.
@@ -133,6 +147,10 @@ class _Machine:
         self._uc.mem_map(memory.STACK_TOP - memory.STACK_SIZE, memory.STACK_SIZE)
         self._uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_invalid)
         self._uc.hook_add(unicorn.UC_HOOK_INTR, self._on_exception)
+        self.counts = counts
+        if counts is not None:
+            self._uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_block)
+            self._uc.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, self._on_access)
 
     def _map(self, address: int, data: bytes, protection: int) -> None:
         self._uc.mem_map(address, memory.pages(len(data)), protection)
@@ -269,6 +287,19 @@ class _Machine:
             message = f"the code {verb} {size} bytes at the null address {address:#x}"
         return self._locate(kind, message, rip, address=address, size=size)
 
+    def _on_block(self, _uc: Any, address: int, size: int, _data: Any) -> None:
+        if self.counts is not None:
+            self.counts.blocks[address, size] += 1
+
+    def _on_access(self, uc: Any, access: int, _address: int, size: int, _value: int, _data: Any) -> None:
+        inside = memory.IMAGE <= int(uc.reg_read(self._registers.UC_X86_REG_RIP)) < memory.IMAGE + self._image.text_size
+        if self.counts is None or not inside:
+            return  # the routines that make the call move arguments
+        if access == self._unicorn.UC_MEM_WRITE:
+            self.counts.stored += size
+        else:
+            self.counts.loaded += size
+
     def _on_invalid(self, _uc: Any, access: int, address: int, size: int, _value: int, _data: Any) -> bool:
         unicorn = self._unicorn
         if access in (unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT):
@@ -306,11 +337,13 @@ def load(
     *,
     max_instructions: int | None = None,
     max_seconds: float = 60.0,
+    counted: bool = False,
 ) -> Program:
     """Load an ELF object (as this target or a C compiler makes them), or bare code with one signature.
 
     `signatures` describe symbols that the object itself does not describe. `max_seconds` bounds each call or
     launch in time; `max_instructions` bounds it exactly, and reproducibly, at about a tenth of the speed.
+    With `counted`, `Program.last_report` tells what the last call or launch executed, at some cost in speed.
     Raises `UnsupportedInstruction` for code the simulator must not run and
     `loom_target_x86.object.ObjectError` for malformed objects.
     """
@@ -321,4 +354,4 @@ def load(
             "simulating x86 code needs the package loom-target-x86; install loom-sim[x86]"
         ) from error
     image = load_image(code, signatures)
-    return Program(image, max_instructions=max_instructions, max_seconds=max_seconds)
+    return Program(image, max_instructions=max_instructions, max_seconds=max_seconds, counted=counted)
