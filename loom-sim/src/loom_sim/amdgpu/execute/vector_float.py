@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -159,13 +161,23 @@ def _frexp_exponent(fmt: FloatFormat, kind: Any) -> Any:
     return exponent
 
 
+def _scaled_double(rounding: int, x: Array, exponent: Array) -> Array:
+    """x * 2**exponent of doubles, rounded in a direction."""
+    wide, count = np.broadcast_arrays(x, exponent)
+    found = [
+        float64.round_fraction(Fraction(v) * Fraction(2) ** n, rounding) if math.isfinite(v) else v
+        for v, n in zip(wide.ravel().tolist(), count.ravel().tolist(), strict=True)
+    ]
+    return np.copysign(np.array(found, np.float64).reshape(wide.shape), wide)
+
+
 def scale(fmt: FloatFormat, mode: FloatMode, x: Array, exponent: Array) -> Array:
     """x * 2**exponent with one rounding; exponents beyond any effect are limited first."""
     limit = 4 * (fmt.exponent_bias + fmt.mantissa_bits)
     e = np.clip(exponent, -limit, limit).astype(np.int32)
     x = _flush_in(mode, fmt, x)
     if fmt is F64:
-        r = np.ldexp(x, e)
+        r = _scaled_double(mode.round64, x, e) if mode.round64 else np.ldexp(x, e)
     else:
         exact = np.ldexp(x.astype(np.float64), e)
         r = exact.astype(fmt.dtype)

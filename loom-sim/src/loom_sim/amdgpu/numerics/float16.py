@@ -13,6 +13,7 @@ from loom_sim.amdgpu.numerics.formats import (
     has_nan,
     select_nan,
     select_nan_signalling_first,
+    signed_zero_sum,
     to_odd,
     two_sum,
 )
@@ -34,7 +35,8 @@ def narrow(mode: FloatMode, exact: Array) -> Array:
 def add(mode: FloatMode, a: Array, b: Array) -> Array:
     """`a + b`: the sum of two f16 is exact in f64."""
     a, b = _flushed(mode, a, b)
-    return select_nan(F16, narrow(mode, a.astype(np.float64) + b.astype(np.float64)), a, b)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    return select_nan(F16, narrow(mode, signed_zero_sum(mode.round64, x + y, x, y)), a, b)
 
 
 def mul(mode: FloatMode, a: Array, b: Array) -> Array:
@@ -46,8 +48,9 @@ def mul(mode: FloatMode, a: Array, b: Array) -> Array:
 def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     """`a * b + c` with one rounding."""
     a, b, c = _flushed(mode, a, b, c)
-    s, e = two_sum(a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64))
-    return select_nan(F16, narrow(mode, to_odd(s, e)), a, b, c)
+    product, addend = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
+    s, e = two_sum(product, addend)
+    return select_nan(F16, narrow(mode, signed_zero_sum(mode.round64, to_odd(s, e), product, addend)), a, b, c)
 
 
 def multiply_add(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
@@ -72,32 +75,39 @@ def _quiet_other(mode: FloatMode, r: Array, a: Array, b: Array) -> Array:
 
 def maximum_number(mode: FloatMode, a: Array, b: Array) -> Array:
     """Larger operand, +0 above -0, a NaN loses against a number."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U16) & b.view(_U16)).view(np.float16), np.maximum(a, b))
     return _quiet_other(mode, r, a, b)
 
 
 def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
     """Smaller operand, -0 below +0, a NaN loses against a number."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U16) | b.view(_U16)).view(np.float16), np.minimum(a, b))
     return _quiet_other(mode, r, a, b)
 
 
 def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U16) & b.view(_U16)).view(np.float16), np.maximum(a, b))
     return select_nan_signalling_first(F16, r, a, b)
 
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U16) | b.view(_U16)).view(np.float16), np.minimum(a, b))
     return select_nan_signalling_first(F16, r, a, b)
 
 
 def median3(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     """Middle one of three; with a NaN operand the minimum of the three."""
-    lo, hi = minimum_number(mode, a, b), maximum_number(mode, a, b)
-    r = maximum_number(mode, lo, minimum_number(mode, hi, c))
+    upper = maximum_number(mode, a, b)
+    top = maximum_number(mode, upper, c)
+    # Equal as numbers, so that of two zeros of different sign the first one counts as the largest.
+    without_a, without_b = maximum_number(mode, b, c), maximum_number(mode, a, c)
+    r = np.where(top == a, without_a, np.where(top == b, without_b, upper))
     any_nan = np.isnan(a) | np.isnan(b) | np.isnan(c)
     return np.where(any_nan, minimum_number(mode, minimum_number(mode, a, b), c), r)
 

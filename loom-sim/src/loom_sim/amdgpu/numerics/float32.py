@@ -12,6 +12,7 @@ from loom_sim.amdgpu.numerics.formats import (
     has_nan,
     select_nan,
     select_nan_signalling_first,
+    signed_zero_sum,
     to_odd,
     two_sum,
 )
@@ -41,8 +42,9 @@ def add(mode: FloatMode, a: Array, b: Array) -> Array:
     else:
         a, b = flush_in(mode, a), flush_in(mode, b)
         if mode.round32:
-            s, e = two_sum(a.astype(np.float64), b.astype(np.float64))
-            odd = to_odd(s, e)
+            x, y = a.astype(np.float64), b.astype(np.float64)
+            s, e = two_sum(x, y)
+            odd = signed_zero_sum(mode.round32, to_odd(s, e), x, y)
             r = directed(odd.astype(np.float32), odd, mode.round32)
         else:
             r = a + b
@@ -88,8 +90,9 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     product = np.multiply(a, b, dtype=np.float64)  # converts piece by piece: no arrays of converted operands
     s = np.add(product, c, dtype=np.float64)
     if mode.round32:
-        _, e = two_sum(product, c.astype(np.float64))
-        odd = to_odd(s, e)
+        addend = c.astype(np.float64)
+        _, e = two_sum(product, addend)
+        odd = signed_zero_sum(mode.round32, to_odd(s, e), product, addend)
         r = directed(odd.astype(np.float32), odd, mode.round32)
     else:
         r = s.astype(np.float32)
@@ -144,6 +147,7 @@ def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
 
 def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
+    a, b = flush_in(mode, a), flush_in(mode, b)
     r = np.maximum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U32) & b.view(_U32)).view(np.float32), r)
     return select_nan_signalling_first(F32, r, a, b)
@@ -151,6 +155,7 @@ def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
+    a, b = flush_in(mode, a), flush_in(mode, b)
     r = np.minimum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U32) | b.view(_U32)).view(np.float32), r)
     return select_nan_signalling_first(F32, r, a, b)
@@ -158,8 +163,11 @@ def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
 
 def median3(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     """Middle one of three; with a NaN operand the minimum of the three (AMD ISA, V_MED3_F32)."""
-    lo, hi = minimum_number(mode, a, b), maximum_number(mode, a, b)
-    r = maximum_number(mode, lo, minimum_number(mode, hi, c))
+    upper = maximum_number(mode, a, b)
+    top = maximum_number(mode, upper, c)
+    # Equal as numbers, so that of two zeros of different sign the first one counts as the largest.
+    without_a, without_b = maximum_number(mode, b, c), maximum_number(mode, a, c)
+    r = np.where(top == a, without_a, np.where(top == b, without_b, upper))
     if has_nan(a) or has_nan(b) or has_nan(c):
         any_nan = np.isnan(a) | np.isnan(b) | np.isnan(c)
         r = np.where(any_nan, minimum_number(mode, minimum_number(mode, a, b), c), r)

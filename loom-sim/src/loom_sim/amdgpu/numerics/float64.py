@@ -104,6 +104,8 @@ def fma(mode: FloatMode, a: Array, b: Array, c: Array) -> Array:
     direct = np.where((c == 0) & (a != 0) & (b != 0), a * b, direct)
     if mode.round64:
         slow = finite & (a != 0) & (b != 0)
+        if mode.round64 == MINUS_INFINITY:  # the sign of a zero depends on the direction too
+            slow |= finite & (c == 0)
         r = np.where(slow, r, direct)
     else:
         product = ea + eb - 1023  # biased exponent of the product, one too low at most
@@ -156,6 +158,7 @@ def _quiet_other(mode: FloatMode, r: Array, a: Array, b: Array) -> Array:
 
 def maximum_number(mode: FloatMode, a: Array, b: Array) -> Array:
     """Larger operand, +0 above -0, a NaN loses against a number."""
+    a, b = _flushed(mode, a, b)
     r = np.maximum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U64) & b.view(_U64)).view(np.float64), r)
     return _quiet_other(mode, r, a, b)
@@ -163,6 +166,7 @@ def maximum_number(mode: FloatMode, a: Array, b: Array) -> Array:
 
 def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
     """Smaller operand, -0 below +0, a NaN loses against a number."""
+    a, b = _flushed(mode, a, b)
     r = np.minimum(a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U64) | b.view(_U64)).view(np.float64), r)
     return _quiet_other(mode, r, a, b)
@@ -170,12 +174,14 @@ def minimum_number(mode: FloatMode, a: Array, b: Array) -> Array:
 
 def maximum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 maximum: a NaN operand wins."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U64) & b.view(_U64)).view(np.float64), np.maximum(a, b))
     return select_nan_signalling_first(F64, r, a, b)
 
 
 def minimum(mode: FloatMode, a: Array, b: Array) -> Array:
     """IEEE 754-2019 minimum: a NaN operand wins."""
+    a, b = _flushed(mode, a, b)
     r = np.where((a == 0) & (b == 0), (a.view(_U64) | b.view(_U64)).view(np.float64), np.minimum(a, b))
     return select_nan_signalling_first(F64, r, a, b)
 

@@ -74,6 +74,13 @@ def select_nan_signalling_first(fmt: FloatFormat, result: Array, a: Array, b: Ar
     return found
 
 
+def signed_zero_sum(rounding: int, exact: Array, x: Array, y: Array) -> Array:
+    """`exact`, the sum of two doubles, where rounding down makes a zero negative unless both terms are +0."""
+    if rounding != MINUS_INFINITY:
+        return exact
+    return np.where((exact == 0) & (np.signbit(x) | np.signbit(y)), -0.0, exact)
+
+
 def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     """Error-free sum (Knuth): the rounded sum and its exact error."""
     s = a + b
