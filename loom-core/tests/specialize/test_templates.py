@@ -121,6 +121,30 @@ def test_missing_facts_and_providers_are_named() -> None:
     assert failure(alone).params["failure_code"] == "no_provider"
 
 
+def test_refuted_candidates_are_named_with_what_refutes_them() -> None:
+    text = (
+        "template.decl @t.k(%v: i32, %n: index, %m: index) -> (i32)\n\n"
+        "template.def<@t.k> @ordered(%v: i32, %n: index, %m: index) -> (i32) where [lt(%n, %m)] {\n"
+        "  template.return %v : i32\n}\n\n"
+        "template.def<@t.k> requires [#target.subgroup.size<64>] @wide(%v: i32, %n: index, %m: index) -> (i32) {\n"
+        "  template.return %v : i32\n}\n\n"
+        "func.def public @use(%v: i32, %n: index, %m: index) -> (i32) where [le(%m, %n)] {\n"
+        "  %r = template.apply<@t.k>(%v, %n, %m) : (i32, index, index) -> (i32)\n  func.return %r : i32\n}\n"
+    )
+    found = failure(text, subgroup_size=32)
+    assert (found.code, found.params["failure_code"]) == ("LOWERING/045", "all_rejected")
+    assert found.params["contract_key"] == "t.k"
+    assert "'@t.k'" in found.message
+    labels = [r.label for r in found.related]
+    assert any("@ordered" in label and "lt(%n, %m) is false" in label for label in labels)
+    assert any("@wide" in label and "#target.subgroup.size<64> is false" in label for label in labels)
+    open_order = text.replace(" where [le(%m, %n)] {", " {")
+    found = failure(open_order, subgroup_size=32)
+    assert found.params["failure_code"] == "missing_facts"
+    assert any("lt(%n, %m) is not known" in r.label for r in found.related)
+    assert "func.return %v" in print_module(specialized(text.replace("le(%m, %n)", "gt(%m, %n)"), subgroup_size=32))
+
+
 @pytest.mark.parametrize(
     ("argument", "chosen"),
     [("%x = scalar.sitofp %v : i32 to f32", 7), ("%x = scalar.bitcast %v : i32 to f32", 9)],
