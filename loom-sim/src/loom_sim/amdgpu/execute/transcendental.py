@@ -88,7 +88,8 @@ def _unary(fmt: FloatFormat, function: Any) -> Any:
             r = flush(fmt, r)
         invalid = np.isnan(r) & ~np.isnan(x)
         r = select_nan(fmt, r, x)
-        return np.where(invalid, fmt.bits.type(fmt.sign | fmt.default_nan), r.view(fmt.bits)).view(fmt.dtype)
+        found: Array = np.where(invalid, fmt.bits.type(fmt.sign | fmt.default_nan), r.view(fmt.bits)).view(fmt.dtype)
+        return found
 
     return evaluate
 

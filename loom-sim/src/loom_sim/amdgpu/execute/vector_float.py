@@ -168,7 +168,8 @@ def _scaled_double(rounding: int, x: Array, exponent: Array) -> Array:
         float64.round_fraction(Fraction(v) * Fraction(2) ** n, rounding) if math.isfinite(v) else v
         for v, n in zip(wide.ravel().tolist(), count.ravel().tolist(), strict=True)
     ]
-    return np.copysign(np.array(found, np.float64).reshape(wide.shape), wide)
+    signed: Array = np.copysign(np.array(found, np.float64).reshape(wide.shape), wide)
+    return signed
 
 
 def scale(fmt: FloatFormat, mode: FloatMode, x: Array, exponent: Array) -> Array:
