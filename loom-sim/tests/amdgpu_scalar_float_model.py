@@ -85,53 +85,42 @@ def _compare(f: Float, name: str, a: int, b: int) -> int:
     return int(_ORDERS[_UNORDERED.get(name, name)](_number(f, a), _number(f, b)))
 
 
-MODELS: list[FloatModel] = []
-for _f, _t, _mask in ((F32, "f32", M32), (F16, "f16", M16)):
-    for _name, _function in (
-        ("add", lambda a, b, c, f=_f: f.add(a, b)),
-        ("sub", lambda a, b, c, f=_f: f.add(a, b ^ f.sign)),
-        ("mul", lambda a, b, c, f=_f: f.mul(a, b)),
-        ("fmac", lambda a, b, c, f=_f: f.fma(a, b, c)),
-    ):
-        MODELS.append(
-            FloatModel(
-                f"{_name}_{_t} {{d}}, {{a}}, {{b}}",
-                _f,
-                lambda a, b, c, g=_function, m=_mask: g(a & m, b & m, c & m),
-            )
-        )
-    for _largest, _name in ((False, "min"), (True, "max")):
-        for _suffix, _only, _rule in (("", "gfx1150", Float.pick), ("_num", "gfx1200", _minimum_number)):
-            MODELS.append(
-                FloatModel(
-                    f"{_name}{_suffix}_{_t} {{d}}, {{a}}, {{b}}",
-                    _f,
-                    lambda a, b, c, f=_f, m=_mask, g=_largest, r=_rule: r(f, a & m, b & m, g),
-                    only=_only,
-                )
-            )
-        MODELS.append(
-            FloatModel(
-                f"{_name}imum_{_t} {{d}}, {{a}}, {{b}}",
-                _f,
-                lambda a, b, c, f=_f, m=_mask, g=_largest: _minimum(f, a & m, b & m, g),
-                only="gfx1200",
-            )
-        )
-    for _name, _how in (("ceil", ceil), ("floor", floor), ("trunc", trunc), ("rndne", nearest_even)):
-        MODELS.append(
-            FloatModel(f"{_name}_{_t} {{d}}, {{a}}", _f, lambda a, b, c, f=_f, m=_mask, h=_how: f.integral(a & m, h))
-        )
-    for _name in ("o", "u", *_ORDERS, *_UNORDERED):
-        MODELS.append(
-            FloatModel(
-                f"cmp_{_name}_{_t} {{a}}, {{b}}",
-                None,
-                lambda a, b, c, f=_f, m=_mask, n=_name: _compare(f, n, a & m, b & m),
-                compares=True,
-            )
-        )
+def _of_format(f: Float, suffix: str) -> list[FloatModel]:
+    """The instructions that exist for f32 and f16 alike."""
+    mask = (1 << f.width) - 1
+    models: list[FloatModel] = []
 
+    def two(name: str, rule: Callable[[int, int], int], only: str = "") -> None:
+        text = f"{name}_{suffix} {{d}}, {{a}}, {{b}}"
+        models.append(FloatModel(text, f, lambda a, b, c: rule(a & mask, b & mask), only=only))
+
+    def picked(rule: Callable[[Float, int, int, bool], int], largest: bool) -> Callable[[int, int], int]:
+        return lambda a, b: rule(f, a, b, largest)
+
+    def integral(name: str, how: Callable[[Fraction], int]) -> None:
+        models.append(FloatModel(f"{name}_{suffix} {{d}}, {{a}}", f, lambda a, b, c: f.integral(a & mask, how)))
+
+    def compared(name: str) -> None:
+        text = f"cmp_{name}_{suffix} {{a}}, {{b}}"
+        models.append(FloatModel(text, None, lambda a, b, c: _compare(f, name, a & mask, b & mask), compares=True))
+
+    two("add", f.add)
+    two("sub", lambda a, b: f.add(a, b ^ f.sign))
+    two("mul", f.mul)
+    text = f"fmac_{suffix} {{d}}, {{a}}, {{b}}"
+    models.append(FloatModel(text, f, lambda a, b, c: f.fma(a & mask, b & mask, c & mask)))
+    for largest, name in ((False, "min"), (True, "max")):
+        two(name, picked(Float.pick, largest), "gfx1150")
+        two(f"{name}_num", picked(_minimum_number, largest), "gfx1200")
+        two(f"{name}imum", picked(_minimum, largest), "gfx1200")
+    for name, how in (("ceil", ceil), ("floor", floor), ("trunc", trunc), ("rndne", nearest_even)):
+        integral(name, how)
+    for name in ("o", "u", *_ORDERS, *_UNORDERED):
+        compared(name)
+    return models
+
+
+MODELS = _of_format(F32, "f32") + _of_format(F16, "f16")
 MODELS += [
     FloatModel(f"fmaak_f32 {{d}}, {{a}}, {{b}}, {LITERAL:#x}", F32, lambda a, b, c: F32.fma(a, b, LITERAL)),
     FloatModel(f"fmamk_f32 {{d}}, {{a}}, {LITERAL:#x}, {{b}}", F32, lambda a, b, c: F32.fma(a, LITERAL, b)),

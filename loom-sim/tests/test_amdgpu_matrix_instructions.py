@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
 from amdgpu_matrix_model import BITS, Shape, decoded, encode, parse, product
+from amdgpu_model import signed
 
 from loom_sim import amdgpu
 from loom_sim.amdgpu.errors import SimulationFault
@@ -121,11 +122,12 @@ def _get(words: list[int], first: int, position: int, width: int) -> int:
 
 def _result(bits: int, kind: str) -> float:
     if kind == "i32":
-        return struct.unpack("<i", bits.to_bytes(4, "little"))[0]
+        return signed(bits)
     if kind == "bf16":
         bits, kind = bits << 16, "f32"
     code, size = {"f64": ("<d", 8), "f32": ("<f", 4), "f16": ("<e", 2)}[kind]
-    return struct.unpack(code, bits.to_bytes(size, "little"))[0]
+    (value,) = struct.unpack(code, bits.to_bytes(size, "little"))
+    return float(value)
 
 
 def _check(case: Case, program: amdgpu.Program, name: str) -> None:

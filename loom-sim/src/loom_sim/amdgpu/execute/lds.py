@@ -84,7 +84,8 @@ def _by_lane(em: Emitter, inst: Instruction) -> None:
 
 def count_lanes(active: Array) -> Array:
     """Active lanes of each wave, as words of shape (waves, 1)."""
-    return active.sum(axis=1, keepdims=True).astype(_U32)
+    counts: Array = active.sum(axis=1, keepdims=True).astype(_U32)
+    return counts
 
 
 def some_lane(active: Array) -> Array:
