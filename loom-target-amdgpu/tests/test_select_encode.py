@@ -161,7 +161,7 @@ def test_scales_and_zero_points(zero: str, target: str) -> None:
     point = rng.integers(0, 15, (COUNT, 2)).astype(STORED[zero])
     quotient = rng.integers(-4, 20, (COUNT, 2, 4)) + rng.choice([0.0, 0.5, 0.25], (COUNT, 2, 4))
     values = (quotient - point[..., None]) * scale[..., None].astype(np.float64)
-    aux = {"scale": ((2, "f16"), scale), "zero_point": ((2, zero), point)}
+    aux: dict[str, tuple[Row, Array]] = {"scale": ((2, "f16"), scale), "zero_point": ((2, zero), point)}
     check(target, schema, ("2x4xf32", values), (4, "i8"), **aux)
 
 
@@ -173,7 +173,7 @@ def test_minimum_and_two_scales(target: str) -> None:
     )
     rng = np.random.default_rng(6)
     codes = rng.integers(0x20, 0x60, COUNT).astype(np.int8)
-    aux = {
+    aux: dict[str, tuple[Row, Array]] = {
         "scale": ((1, "i8"), codes),
         "secondary_scale": ((1, "f32"), rng.random(COUNT) + 0.1),
         "minimum": ((1, "f32"), rng.standard_normal(COUNT)),

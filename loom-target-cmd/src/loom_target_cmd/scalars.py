@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from loom.ir.types import BF16, F16, F32, F64, ScalarType
 from loom.facts.floats import round_to
+from loom.ir.types import BF16, F16, F32, F64, ScalarType
 from loom_target_cmd.records import SCALAR_KINDS, ArgumentKind
 
 _FORMATS = {F64: ("<d", "<Q"), F32: ("<f", "<I"), F16: ("<e", "<H")}
