@@ -124,6 +124,15 @@ def assemble(text: str, processor: str, *attributes: str) -> bytes:
         return output.read_bytes()
 
 
+@cache
+def encoding(text: str, processor: str) -> bytes:
+    """The bytes LLVM's assembler gives one instruction."""
+    assert LLVM_MC is not None
+    command = [LLVM_MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={processor}", "-show-encoding"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    return bytes(int(b, 16) for b in done.stdout.partition("encoding: [")[2].partition("]")[0].split(","))
+
+
 def kernel_text(
     body: str,
     processor: str,

@@ -9,12 +9,12 @@ from functools import cache
 import attrs
 import numpy as np
 import pytest
-from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
+from amdgpu_compile import encoding, kernel_text, kernels_object, needs_llvm_mc
 from amdgpu_matrix_model import BITS, Shape, decoded, encode, parse, product
 from amdgpu_model import signed
 
 from loom_sim import amdgpu
-from loom_sim.amdgpu.errors import SimulationFault
+from loom_sim.amdgpu.errors import UnsupportedInstruction
 
 pytestmark = needs_llvm_mc
 TARGETS = {"gfx942": "gfx942", "gfx1100": "gfx11", "gfx1200": "gfx12"}
@@ -206,5 +206,8 @@ def test_refused(text: str, message: str) -> None:
     body = _body(case, "gfx942").replace(instruction(case), text)
     program = amdgpu.load(kernels_object([kernel_text(body, "gfx942", buffers=2)], "gfx942"))
     data = np.full((64, WORDS), 0x3F800001, np.uint32)
-    with pytest.raises(SimulationFault, match=f"unsupported: .*{message}.*{text.split()[0]}"):
+    said = encoding(text, "gfx942").hex(" ")
+    with pytest.raises(
+        UnsupportedInstruction, match=f"unsupported: .*{message}.*its bytes are {said} .*{text.split()[0]}"
+    ):
         program.launch("k", 1, 64, [data, np.zeros_like(data), 0])

@@ -8,11 +8,11 @@ from functools import cache
 import attrs
 import numpy as np
 import pytest
-from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
+from amdgpu_compile import encoding, kernel_text, kernels_object, needs_llvm_mc
 from amdgpu_model import F16, F32, Float, signed
 
 from loom_sim import amdgpu
-from loom_sim.amdgpu.errors import SimulationFault
+from loom_sim.amdgpu.errors import UnsupportedInstruction
 
 pytestmark = needs_llvm_mc
 LANES = 12
@@ -279,5 +279,7 @@ def test_refused(name: str, code: int, message: str) -> None:
     count = len(name.rpartition("_")[2])
     half = "low" if "d16" in name else ""
     step = Step(name, (32,), "UINT", code, count, "store" in name, half)
-    with pytest.raises(SimulationFault, match=f"unsupported: .*{message}.*{name}"):
+    with pytest.raises(UnsupportedInstruction, match=f"unsupported: .*{message}.*{name}") as caught:
         _run((step,), "gfx1100", np.full((1, LANES, 4), 0x12345678, np.uint32))
+    said = encoding(instruction(step, "gfx1100"), "gfx1100")
+    assert f"its bytes are {said.hex(' ')} (" in str(caught.value)

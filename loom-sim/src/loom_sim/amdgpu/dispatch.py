@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 
 from loom_sim.amdgpu.blocks import Block, BlockKey, Translator, undefined_inputs
-from loom_sim.amdgpu.errors import FaultRecord, SimulationFault
+from loom_sim.amdgpu.errors import FaultRecord, SimulationFault, UnsupportedInstruction
 from loom_sim.amdgpu.machine import Machine, UndefinedLoad
 from loom_sim.amdgpu.memory import AccessError
 from loom_sim.amdgpu.numerics.mode import FloatMode
@@ -146,8 +146,7 @@ class Scheduler:
         except SimulationFault as error:
             raise type(error)(self.locate(error.record, group, None)) from error
         except NotImplementedError as error:
-            record = FaultRecord("unsupported", str(error))
-            raise SimulationFault(self._at_site(record, group, None)) from error
+            raise self._refusal(error, group) from error
         if block.end.kind != "select":
             self._account(block, group, lanes)
         statistics = self.statistics
@@ -328,6 +327,13 @@ class Scheduler:
         record = FaultRecord(error.kind, error.reason, lane=error.lane, address=error.address)
         row = int(np.flatnonzero(group.waves == error.wave)[0]) if isinstance(error, Race) else error.row
         return SimulationFault(self._at_site(record, group, row))
+
+    def _refusal(self, error: NotImplementedError, group: Group) -> UnsupportedInstruction:
+        """What a value decides that is met only while the program runs, with the instruction's bytes."""
+        site, message = self.machine.site, str(error)
+        if site is not None:
+            message += f"; its bytes are {self.translator.code.hexadecimal(site)}"
+        return UnsupportedInstruction(self._at_site(FaultRecord("unsupported", message), group, None))
 
     def _at_site(self, record: FaultRecord, group: Group, row: int | None) -> FaultRecord:
         site = self.machine.site
