@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,11 +96,103 @@ def test_clocks_advance(target: str, read: str) -> None:
     assert _run(text, target)[2] == 1
 
 
+FIRST = """
+  v_lshlrev_b32_e32 v1, 2, v0
+  v_readfirstlane_b32 s8, v0
+  s_lshl_b32 s9, ttmp9, 9
+  v_add_nc_u32_e32 v1, s9, v1
+  s_load_b64 s[4:5], s[0:1], 0x0
+  s_wait_kmcnt 0x0
+{0}
+  v_mov_b32_e32 v2, s12
+  global_store_b32 v1, v2, s[4:5]
+  s_endpgm
+"""
+"""Workgroups of 128 lanes on gfx12: s8 is the first lane of the wave, and s12 goes to the output of all its lanes."""
+
+
+def _first(text: str, workgroups: int) -> np.ndarray[Any, Any]:
+    """s12 of each wave, a row per workgroup of four."""
+    out = np.full((workgroups, 4, 32), 99, np.uint32)
+    kernel = kernel_text(FIRST.format(text), "gfx1200", buffers=1, lds=64)
+    amdgpu.load(kernels_object([kernel], "gfx1200")).launch("k", workgroups, 128, [out, 0])
+    assert (out == out[..., :1]).all()
+    found: np.ndarray[Any, Any] = out[..., 0]
+    return found
+
+
+def test_one_wave_of_a_workgroup_is_first_at_every_barrier() -> None:
+    # The second and third time waves come from two places, and one of the two counts 10 instead of 1.
+    text = """
+      s_barrier_signal_isfirst -1
+      s_cselect_b32 s12, 1, 0
+      s_barrier_wait -1
+      s_cmp_lt_u32 s8, 64
+      s_cbranch_scc1 .Lother
+      s_barrier_signal_isfirst -1
+      s_cselect_b32 s13, 100, 0
+      s_branch .Lmeet
+    .Lother:
+      s_barrier_signal_isfirst -1
+      s_cselect_b32 s13, 100, 0
+    .Lmeet:
+      s_barrier_wait -1
+      s_add_u32 s12, s12, s13
+      s_barrier_signal_isfirst -1
+      s_cselect_b32 s13, 0x2710, 0
+      s_barrier_wait -1
+      s_add_u32 s12, s12, s13
+    """
+    found = _first(text, 5)
+    assert (found.sum(axis=1) == 10101).all(), found
+    assert set(np.unique(found)) <= {a + 100 * b + 10000 * c for a in (0, 1) for b in (0, 1) for c in (0, 1)}
+
+
+def test_nobody_is_first_after_another_signal() -> None:
+    # The wave of lane 64 signals, then raises the flag that the others wait for.
+    text = """
+      v_mov_b32_e32 v3, 0
+      ds_store_b32 v3, v3
+      s_wait_dscnt 0x0
+      s_barrier_signal -1
+      s_barrier_wait -1
+      s_mov_b32 s12, 7
+      s_cmp_eq_u32 s8, 64
+      s_cbranch_scc1 .Learly
+    .Lspin:
+      ds_add_rtn_u32 v4, v3, v3
+      s_wait_dscnt 0x0
+      v_readfirstlane_b32 s13, v4
+      s_cmp_eq_u32 s13, 0
+      s_cbranch_scc1 .Lspin
+      s_cmp_eq_u32 s8, s8
+      s_barrier_signal_isfirst -1
+      s_cselect_b32 s12, 1, 0
+      s_branch .Lmeet
+    .Learly:
+      s_barrier_signal -1
+      v_mov_b32_e32 v4, 1
+      ds_add_rtn_u32 v4, v3, v4
+      s_wait_dscnt 0x0
+    .Lmeet:
+      s_barrier_wait -1
+    """
+    assert _first(text, 3).tolist() == [[0, 0, 7, 0]] * 3
+
+
+NAMED = (
+    *(f"s_barrier_{what} {number}" for what in ("init", "join", "signal", "signal_isfirst") for number in ("1", "m0")),
+    *("s_barrier_wait 1", "s_barrier_leave", "s_wakeup_barrier 1", "s_barrier_signal -2"),
+)
+
+
 @pytest.mark.parametrize(
     ("target", "text", "reason"),
     [
         ("gfx1100", "s_sendmsg_rtn_b32 s20, sendmsg(MSG_RTN_GET_DOORBELL)", "depends on the driver"),
-        ("gfx1200", "s_barrier_signal_isfirst -1", "only the barrier of the workgroup"),
+        ("gfx1200", "s_barrier_signal_isfirst -1", "a workgroup of one wave"),
+        *(("gfx1200", text, "named barriers exist from gfx1250 on") for text in NAMED),
+        ("gfx1200", "s_get_barrier_state s20, -1", "depends on their speed"),
         ("gfx1100", "ds_gws_barrier v4 gds", "global data share|global wave sync"),
         ("gfx942", "s_sethalt 1", "trap handlers and debuggers"),
         ("gfx942", "s_dcache_discard s[10:11], 0x0", "drops data"),
@@ -116,4 +209,5 @@ def names(target: str) -> set[str]:
     """Mnemonics that the tests of this file execute and look at."""
     common = {"s_getpc_b64", "s_swappc_b64", "s_call_b64", "s_setpc_b64", "s_setreg_b32", "s_setreg_imm32_b32"}
     clocks = {"s_memtime", "s_memrealtime"} if target == "gfx942" else {"s_sendmsg_rtn_b64"}
-    return {"s_getreg_b32", *common, *clocks, *re.findall(r"(?m)^\s*(\w+)", NOTHING[target])}
+    first = {"s_barrier_signal_isfirst"} if target == "gfx1200" else set()
+    return {"s_getreg_b32", *first, *common, *clocks, *re.findall(r"(?m)^\s*(\w+)", NOTHING[target])}

@@ -112,6 +112,8 @@ class Machine:
         self.scratch_size = scratch_size
         self._scratch_stride = (scratch_size + 7) // 8 * 8
         waves = len(slot)
+        self._waves_of_slot = np.bincount(slot, minlength=workgroups)
+        self._signalled = np.zeros(workgroups, bool)
         self._scratch = Bytes.zeros(self._scratch_stride * waves * wave_size)
         self.banks: BankUse | None = None
         self._ticks = 0
@@ -131,8 +133,34 @@ class Machine:
 
     def pass_barrier(self, slots: Array) -> None:
         """Workgroups go on after a barrier."""
+        self._signalled[slots] = False
         if self._watch is not None:
             self._watch.barrier(slots)
+
+    def signal_barrier(self, g: Group) -> None:
+        """Waves signal the barrier of their workgroup."""
+        self._signalled[self.slot[g.waves]] = True
+
+    def signal_barrier_first(self, g: Group) -> Array:
+        """Waves signal the barrier of their workgroup: which are the first ones since it was passed, (waves, 1).
+
+        Of waves that signal together, the one with the lowest number is first.
+
+        Raises:
+            NotImplementedError: a workgroup of one wave, which has no barrier that could be signalled.
+        """
+        slots = self.slot[g.waves]
+        if (self._waves_of_slot[slots] == 1).any():
+            raise NotImplementedError(
+                "what SCC becomes in a workgroup of one wave, which has no barrier, is not documented"
+            )
+        order = np.argsort(g.waves, kind="stable")
+        _, lowest = np.unique(slots[order], return_index=True)
+        first = np.zeros((len(slots), 1), bool)
+        first[order[lowest], 0] = True
+        first[self._signalled[slots]] = False
+        self.signal_barrier(g)
+        return first
 
     def _moment(self, g: Group, kind: str = "") -> Moment | None:
         return None if self._watch is None else self._watch.begin(g, self.site, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loom_sim.amdgpu.emitter import Emitter, End, Value
+from loom_sim.amdgpu.emitter import Emitter, End, Value, inline_constant
 from loom_sim.amdgpu.execute import refused
 from loom_sim.amdgpu.instruction import Instruction
 from loom_sim.amdgpu.memory import PRIVATE_APERTURE, SHARED_APERTURE
@@ -56,7 +56,6 @@ _NOTHING = frozenset(
         "global_inv",
         "global_wb",
         "global_wbinv",
-        "s_barrier_signal",
         "ds_nop",
         "s_atc_probe",
         "s_atc_probe_buffer",
@@ -80,6 +79,9 @@ _EXEC_LOGIC: dict[str, str] = {
     "or_not1": "{s} | ~{e}",
     "orn2": "{s} | ~{e}",
 }
+
+_WORKGROUP_BARRIER = 0xFFFFFFFF
+"""-1; positive numbers are named barriers, which processors from gfx1250 on have, and -2 is the trap handler's."""
 
 _MSG_INTERRUPT, _MSG_DEALLOC_VGPRS, _MSG_RTN_GET_REALTIME = 1, 3, 131
 _HW_MODE, _HW_SH_MEM_BASES = 1, 15
@@ -237,9 +239,25 @@ def _returned_message(em: Emitter, inst: Instruction) -> bool:
     return True
 
 
+def _check_barrier(em: Emitter, number: int | None) -> None:
+    if number != _WORKGROUP_BARRIER:
+        raise em.unsupported(f"this barrier is not executed: {refused.NAMED}")
+
+
+def _signal(em: Emitter, inst: Instruction) -> bool:
+    operand = inst.operand("ssrc0")
+    _check_barrier(em, None if operand is None else inline_constant(operand.code, 32, ""))
+    if inst.mnemonic == "s_barrier_signal":
+        em.emit("M.signal_barrier(g)")
+    else:
+        em.site()
+        em.write_scc(Value(em.let("M.signal_barrier_first(g)")))
+    return True
+
+
 def _barrier(em: Emitter, inst: Instruction) -> bool:
-    if inst.operands and inst.operands[0].code & 0xFFFF != 0xFFFF:
-        raise em.unsupported("a barrier other than the workgroup's")
+    if inst.operands:
+        _check_barrier(em, 0xFFFF0000 | inst.operands[0].code & 0xFFFF)
     em.end = End("barrier")
     return True
 
@@ -265,6 +283,8 @@ _BY_NAME: dict[str, Any] = {
     "s_endpgm_saved": _stop,
     "s_barrier": _barrier,
     "s_barrier_wait": _barrier,
+    "s_barrier_signal": _signal,
+    "s_barrier_signal_isfirst": _signal,
     "s_round_mode": _mode_fields,
     "s_denorm_mode": _mode_fields,
     "s_setreg_b32": _set_register,
@@ -287,10 +307,6 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     handler = _BY_NAME.get(name)
     if handler is not None:
         return bool(handler(em, inst))
-    if name == "s_barrier_signal":
-        if inst.operands and inst.operands[0].code not in (193,):
-            raise em.unsupported("a barrier other than the workgroup's")
-        return True
     if name in _NOTHING or name.startswith(_WAITS):
         return True
     if name.startswith(("s_cbranch_", "s_branch")) and _branch(em, inst):

@@ -12,7 +12,7 @@ _GWS = "global wave sync is shared by all dispatches of a device; there is only 
 _TRAP = "it is for trap handlers and debuggers; there is none"
 _GRAPHICS = "it belongs to graphics stages"
 _FORK = "forks of gfx7 and gfx8, which no processor of this family has"
-_NAMED = "only the barrier of the workgroup is executed"
+NAMED = "named barriers exist from gfx1250 on; here there is only the barrier of the workgroup, -1"
 
 REASONS: tuple[tuple[str, str], ...] = (
     (r"ds_gws_\w+", _GWS),
@@ -28,7 +28,8 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"s_scratch_\w+", "scalar access to scratch is not established for processors of this family"),
     (r"v_screen_partition_4se_b32", "it looks up a table of screen tiles that no public document has"),
     (r"v_cvt_sr_(fp8|bf8)_f32", "which bits of the seed decide the rounding is not in the public documents"),
-    (r"s_barrier_(init|join|leave|signal_isfirst)|s_get_barrier_state|s_wakeup_barrier", _NAMED),
+    (r"s_barrier_(init|join|leave)|s_wakeup_barrier", NAMED),
+    (r"s_get_barrier_state", "how many waves have signalled depends on their speed"),
 )
 """Patterns of mnemonics, and why they are refused."""
 
