@@ -12,6 +12,49 @@ from loom_sim.amdgpu.state import Array
 _U32 = np.uint32
 
 
+_ADD_LANE = 1 << 23
+_STRIDE_SHIFT = np.array([0, 2, 3, 5], np.uint64)
+"""Stride scales of gfx12, as shifts; gfx11 has zero there."""
+
+_ELEMENT_BYTES = np.array([0, 4, 0, 16], np.uint64)
+"""Sizes of the elements that gfx11 and gfx12 swizzle, by SWIZZLE_ENABLE; gfx942 has elements of four bytes only."""
+
+
+def _swizzled(
+    words: tuple[Array, Array, Array, Array], stride: Array, index: Array, offset: Array, nbytes: int, modern: bool
+) -> tuple[Array, Array, Array]:
+    """Offsets in buffers that are swizzled, which waves have such, and lanes whose access is not of one element.
+
+    The same element of so many consecutive records as the index stride says lies together (AMD ISA documents, "Swizzled
+    Buffer Addressing"). Shapes: (waves, lanes) or (waves, 1).
+
+    Raises:
+        NotImplementedError: a reserved element size, a stride that is no multiple of it, and on gfx942 cache swizzling
+            or a missing stride.
+    """
+    second, flags = words[1], words[3]
+    if modern:
+        mode = second >> _U32(30)
+        if (mode == 2).any():
+            raise NotImplementedError("a buffer swizzled in elements of a reserved size")
+        size, chosen = _ELEMENT_BYTES[mode], mode != 0
+    else:
+        if (second >> _U32(30) & _U32(1)).any():
+            raise NotImplementedError("a buffer with cache swizzling, whose range check is not documented")
+        size, chosen = np.full((1, 1), 4, np.uint64), second >> _U32(31) != 0
+        if (chosen & (stride == 0)).any():
+            raise NotImplementedError("a swizzled buffer without stride, whose range check is not documented")
+    size = np.maximum(size, np.uint64(1))
+    if (chosen & (stride % size != 0)).any():
+        raise NotImplementedError("a swizzled buffer whose stride is no multiple of the element's size")
+    wide_offset, wide_index = offset.astype(np.uint64), index.astype(np.uint64)
+    together = np.uint64(8) << (flags >> _U32(21) & _U32(3)).astype(np.uint64)
+    inner = wide_offset % size
+    broken = (inner + np.uint64(nbytes) > size) | (inner % np.uint64(min(nbytes, 4)) != 0)
+    place = (wide_index // together * stride + wide_offset - inner) * together + wide_index % together * size + inner
+    return place, chosen, chosen & broken
+
+
 def buffer_address(
     words: tuple[Array, Array, Array, Array],
     index: Array | None,
@@ -27,32 +70,44 @@ def buffer_address(
     scalar offset takes no part in range checking.
 
     Raises:
-        NotImplementedError: a swizzled buffer.
+        NotImplementedError: a resource that adds the lane to the index, an access that is not of one element of a
+            swizzled buffer, and what `_swizzled` says.
     """
     base_low, second, records, flags = words
-    if (second >> _U32(30)).any() or (second >> _U32(31)).any():
-        raise NotImplementedError("swizzled buffers are not supported")
+    if (flags & _U32(_ADD_LANE)).any():
+        raise NotImplementedError("a buffer resource that adds the lane to the index")
     base_high = second & _U32(0xFFFF)
-    stride = second >> _U32(16) & _U32(0x3FFF)
+    stride = (second >> _U32(16) & _U32(0x3FFF)).astype(np.uint64)
+    if modern:
+        stride = stride << _STRIDE_SHIFT[flags >> _U32(18) & _U32(3)]
     last = offset.astype(np.uint64) + np.uint64(nbytes)
     element = np.zeros((1, 1), _U32) if index is None else index
     raw = last <= records
     structured = element < records
+    within = offset.astype(np.uint64) + element.astype(np.uint64) * stride
+    swizzled = broken = None
+    if (second >> _U32(30)).any():
+        place, swizzled, broken = _swizzled(words, stride, element, offset, nbytes, modern)
+        within = np.where(swizzled, place, within)
     if modern:
         select = flags >> _U32(28) & _U32(3)
-        fits = structured & (last <= np.where(stride == 0, np.uint64(1 << 32), stride.astype(np.uint64)))
+        fits = structured & (last <= np.where(stride == 0, np.uint64(1 << 32), stride))
+        if swizzled is not None:
+            raw = np.where(swizzled & (stride != 0), fits, raw)
         inside = np.where(
             select == 3, raw, np.where(select == 2, records != 0, np.where(select == 1, structured, fits))
         )
     else:
         inside = np.where(stride == 0, raw, structured)
+    inside = np.broadcast_to(inside, active.shape) & active
+    if broken is not None and (broken & inside).any():
+        raise NotImplementedError("an access across elements of a swizzled buffer, or one that is not aligned")
     address = (
         (base_low.astype(np.uint64) | base_high.astype(np.uint64) << np.uint64(32))
         + scalar_offset.astype(np.uint64)
-        + offset.astype(np.uint64)
-        + element.astype(np.uint64) * stride.astype(np.uint64)
+        + within
     )
-    return address.astype(_U32), (address >> np.uint64(32)).astype(_U32), np.broadcast_to(inside, active.shape) & active
+    return address.astype(_U32), (address >> np.uint64(32)).astype(_U32), inside
 
 
 @attrs.frozen(slots=True)
