@@ -183,29 +183,42 @@ def _buffer(em: Emitter, inst: Instruction, move: access.Access) -> None:
     access.write_loaded(em, move, data.code, _each(em, loaded, move.nbytes))
 
 
-def _load_to_lds(em: Emitter, inst: Instruction) -> None:
-    """Global or buffer memory to LDS, a word per lane: at M0[15:0] plus the immediate offset plus four times the lane.
+_M0_WORDS = 0x3FFFC
 
-    The immediate offset counts on both sides (AMD CDNA3 ISA, "Memory Buffer Load to LDS").
+
+def _load_to_lds(em: Emitter, inst: Instruction) -> None:
+    """Memory to LDS without a register, a word per lane: at M0 plus the immediate offset plus four times the lane.
+
+    The immediate offset counts on both sides. Buffer loads take M0[15:0] as bytes (AMD CDNA3 ISA, "Memory Buffer Load
+    to LDS"), global and scratch loads M0[17:2] as words ("Flat Memory Instructions", "Addressing").
     """
     move = access.parse(inst.mnemonic.replace("_lds", ""))
     if em.traits.family != "gfx942":
-        raise em.unsupported("loads to LDS are executed on gfx942 only")
-    if move is None or move.store or inst.format not in _GLOBAL + _BUFFER or move.nbytes > 4:
-        raise em.unsupported("only loads from global memory and buffers to LDS are executed")
+        raise em.unsupported(
+            "where in LDS the loads to LDS of this processor put their data is not in its public documents"
+        )
+    if move is None or move.store or inst.format in _FLAT or move.nbytes > 4:
+        raise em.unsupported("only loads of up to a word from global memory, scratch and buffers to LDS are executed")
     em.site()
     start = em.scalar32(em.traits.m0_code)
     em.check_everywhere(start, "the LDS address")
+    offset = inst.get("offset")
+    undefined = None
     if inst.format in _BUFFER:
         low, high, inside = buffers.address_of(em, inst, move.nbytes)
         arguments = f"g, {low}, {high}, 0, {move.nbytes}, {inside}"
         loaded = em.let(f"{em.const(buffers.zero_outside)}(M.global_load({arguments}), {inside})")
+    elif inst.format in _SCRATCH:
+        loaded = em.let(f"M.scratch_load(g, {_scratch_offset(em, inst)}, {move.nbytes}, {em.mask_argument()})")
+        (undefined,) = access.undefined_words(em, 1)
     else:
         low, high = _address(em, inst)
-        loaded = em.let(f"M.global_load(g, {low}, {high}, {inst.get('offset')}, {move.nbytes}, {em.mask_argument()})")
+        loaded = em.let(f"M.global_load(g, {low}, {high}, {offset}, {move.nbytes}, {em.mask_argument()})")
     word = em.let(f"{loaded}[0]")
+    em.check(Value(word, undefined), "data loaded to LDS")
     if move.signed:
         word = em.let(f"{em.const(access.extend_signed)}({word}, {move.nbytes})")
     lanes = em.const(np.arange(em.wave_size, dtype=_U32)[None, :] * _U32(4), ("lane words", em.wave_size))
-    place = em.let(f"({start.name} & klow) + {lanes}")
-    em.emit(f"M.lds_store(g, {place}, {inst.get('offset')}, 4, {em.mask_argument()}, [{word}])")
+    kept = "klow" if inst.format in _BUFFER else f"u32({_M0_WORDS})"
+    place = em.let(f"({start.name} & {kept}) + {lanes}")
+    em.emit(f"M.lds_store(g, {place}, {offset & 0xFFFFFFFF}, 4, {em.mask_argument()}, [{word}])")
