@@ -95,7 +95,7 @@ def names_in_tests(target: str) -> frozenset[str]:
     texts += [a.name for space in test_amdgpu_atomics.SPACES for a in test_amdgpu_atomics.atomics(space, target)]
     texts += [m.name for space in test_amdgpu_moves.SPACES for m in test_amdgpu_moves.moves(space, target)]
     texts += test_amdgpu_lds_instructions.instructions(target)
-    texts += [*test_amdgpu_control.names(target), *test_amdgpu_exec_masks.instructions(target)]
+    texts += [*test_amdgpu_control.names(target), *test_amdgpu_exec_masks.names(target)]
     texts += test_amdgpu_scalar_loads.instructions(target) + test_amdgpu_addressing.ADDRESSED_BY_LANE
     texts += [c.shape.name for c in test_amdgpu_matrix_instructions.cases(target)]
     texts += [s.name for store in (False, True) for s in test_amdgpu_typed_buffers.steps(target, store)]

@@ -248,15 +248,17 @@ class Emitter:
                 del self._masks[code - 1]
 
     def write_scalar32(self, code: int, value: Value) -> None:
-        """Write a scalar register. Writing EXEC changes the active lanes and ends the block."""
+        """Write a scalar register. Writing EXEC changes the active lanes and ends the block.
+
+        The upper half of EXEC only stores in wave32 (AMD RDNA3 ISA, "EXECute Mask").
+        """
         if self.is_null(code):
             return
-        if code in (EXEC_LO, EXEC_LO + 1):
-            if self.wave_size == 32:
-                if code == EXEC_LO:
-                    self.check(value, "the new EXEC")
-                    self.write_exec(self.let(f"unpack({value.name})"))
-                return
+        if code == EXEC_LO and self.wave_size == 32:
+            self.check(value, "the new EXEC")
+            self.write_exec(self.let(f"unpack({value.name})"))
+            return
+        if code in (EXEC_LO, EXEC_LO + 1) and self.wave_size == 64:
             low = value if code == EXEC_LO else self.scalar32(EXEC_LO)
             high = value if code == EXEC_LO + 1 else self.scalar32(EXEC_LO + 1)
             self.check(value, "the new EXEC")

@@ -122,7 +122,7 @@ def _save_exec(em: Emitter, inst: Instruction) -> bool:
     if what not in ("saveexec", "wrexec") or operation not in _EXEC_LOGIC:
         return False
     if int(width) != em.wave_size:
-        raise em.unsupported(f"a mask of {width} bits for the EXEC of a wave of {em.wave_size} lanes")
+        return _save_exec_words(em, inst, operation, what, int(width))
     source = em.mask(inst.operand("ssrc0").code)  # type: ignore[union-attr]
     if inst.operand("ssrc0").code == 255:  # type: ignore[union-attr]
         raise em.unsupported("a literal lane mask")
@@ -134,6 +134,27 @@ def _save_exec(em: Emitter, inst: Instruction) -> bool:
     em.write_mask(destination.code, Value("E" if what == "saveexec" else new), masked=False)
     em.write_scc(Value(em.let(f"{new}.any(axis=1, keepdims=True)")))
     em.write_exec(new)
+    return True
+
+
+def _save_exec_words(em: Emitter, inst: Instruction, operation: str, what: str, width: int) -> bool:
+    """The low half of a wave64's EXEC, or all of a wave32's, whose upper half hardware keeps but does not act upon."""
+    source, destination = inst.operand("ssrc0"), inst.operand("sdst")
+    assert source is not None
+    assert destination is not None
+    value, old = em.source(source, f"u{width}"), em.scalar32(EXEC_LO)
+    em.check(value, "the new EXEC")
+    if width == 64:
+        high = em.scalar32(EXEC_LO + 1)
+        em.check(high, "the upper half of EXEC")
+        old = Value(em.let(f"join64({old.name}, {high.name})"))
+    new = em.let(_EXEC_LOGIC[operation].format(s=value.name, e=old.name))
+    em.result(destination, f"u{width}", old if what == "saveexec" else Value(new))
+    em.write_scc(Value(em.let(f"{new} != 0")))
+    if width == 64:
+        em.write_scalar32(EXEC_LO + 1, Value(em.let(f"high32({new})")))
+        new = em.let(f"low32({new})")
+    em.write_scalar32(EXEC_LO, Value(new))
     return True
 
 
