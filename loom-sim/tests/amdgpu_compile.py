@@ -154,7 +154,9 @@ def kernel_text(
         f"      - {{.size: 8, .offset: {8 * k}, .value_kind: global_buffer, .address_space: global}}"
         for k in range(buffers)
     )
-    gfx9 = ".amdhsa_accum_offset 32\n  .amdhsa_next_free_vgpr 64" if not wave32 else f".amdhsa_next_free_vgpr {vgprs}"
+    registers = f".amdhsa_next_free_vgpr {vgprs if wave32 else 2 * vgprs}"
+    if not wave32:
+        registers += f"\n  .amdhsa_accum_offset {vgprs}"
     if "denorm_mode_32" not in mode:
         mode += "\n  .amdhsa_float_denorm_mode_32 3"
     size = 8 * buffers + 4
@@ -170,7 +172,7 @@ def kernel_text(
 .section .rodata,"a"
 .p2align 6
 .amdhsa_kernel {name}
-  {gfx9}
+  {registers}
   .amdhsa_next_free_sgpr 32
   .amdhsa_user_sgpr_kernarg_segment_ptr 1
   .amdhsa_kernarg_size {size}

@@ -246,7 +246,8 @@ def test_dpp_of_long_instructions(target: str, name: str, control: str) -> None:
 
 @pytest.mark.parametrize("mask", [WHOLE, PARTIAL])
 def test_dpp_of_short_dot_products(mask: int) -> None:
-    text = "v_mov_b32_e32 v8, v6\ns_nop 4\nv_dot2c_f32_f16_dpp v8, v2, v4 row_ror:7 row_mask:0xf bank_mask:0xf bound_ctrl:1"
+    text = "v_mov_b32_e32 v8, v6\ns_nop 4\n"
+    text += "v_dot2c_f32_f16_dpp v8, v2, v4 row_ror:7 row_mask:0xf bank_mask:0xf bound_ctrl:1\ns_nop 2"
     found = dpp(lambda a, n: dot2(F32, F16, a, _f(n, B), _f(n, C)), "row_ror:7", {"bound_ctrl": 1}, "gfx942", mask)
     assert run(text, "gfx942", mask) == found
 

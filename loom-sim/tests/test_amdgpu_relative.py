@@ -102,7 +102,7 @@ def test_scalar_moves(target: str) -> None:
     vectors, scalars = _registers()
     scalars[:, 0] = 201 + INDEX
     scalars[INDEX, 4 + INDEX] = 19
-    text = "s_movrels_b32 s8, s9\ns_movreld_b32 s12, s16"
+    text = "s_nop 0\ns_movrels_b32 s8, s9\ns_movreld_b32 s12, s16"
     for got, expected in zip(_run(target, text), (vectors, scalars), strict=True):
         np.testing.assert_array_equal(got, expected)
 
@@ -139,7 +139,8 @@ def test_moves_of_scalar_pairs(target: str) -> None:
     even = INDEX & 2
     scalars[:, 0], scalars[:, 1] = 202 + even, 203 + even
     scalars[INDEX, 4 + even], scalars[INDEX, 5 + even] = 19, 23
-    text = "s_movk_i32 s17, 23\ns_and_b32 m0, s3, 2\ns_movrels_b64 s[8:9], s[10:11]\ns_movreld_b64 s[12:13], s[16:17]"
+    text = "s_movk_i32 s17, 23\ns_and_b32 m0, s3, 2\ns_nop 0\n"
+    text += "s_movrels_b64 s[8:9], s[10:11]\ns_movreld_b64 s[12:13], s[16:17]"
     for got, expected in zip(_run(target, text), (vectors, scalars), strict=True):
         np.testing.assert_array_equal(got, expected)
 

@@ -42,6 +42,7 @@ class Traits:
         separate_stores: stores count in a counter of their own (vscnt), not in vmcnt.
         unified_vgprs: vector and accumulation registers share one file, split by the descriptor (gfx942).
         fnuz_f8: 8-bit floats are gfx942's own formats; on gfx950 and gfx12 they are those of the OCP.
+        late_matrix: results of the matrix cores take a wait state more after more than two passes (gfx950).
         apertures: high address words by operand code.
     """
 
@@ -54,6 +55,7 @@ class Traits:
     unified_vgprs: bool
     accum_offset: int = 0
     fnuz_f8: bool = False
+    late_matrix: bool = False
     apertures: Mapping[int, int] = _APERTURES
 
     def agpr_base(self, vectors: int) -> int:
@@ -77,4 +79,4 @@ FAMILIES: Mapping[str, Traits] = MappingProxyType(
 def traits_of(family: str, processor: str) -> Traits:
     """What a processor of a family does at run time."""
     found = FAMILIES[family]
-    return attrs.evolve(found, fnuz_f8=False) if processor == "gfx950" else found
+    return attrs.evolve(found, fnuz_f8=False, late_matrix=True) if processor == "gfx950" else found
