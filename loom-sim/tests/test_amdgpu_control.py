@@ -55,7 +55,9 @@ def test_jumps(target: str) -> None:
 def test_mode_register(target: str) -> None:
     text = """
       s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0x6
+      s_nop 1
       s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s12
+      s_nop 1
       s_getreg_b32 s20, hwreg(HW_REG_MODE, 0, 8)
       s_getreg_b32 s21, hwreg(HW_REG_MODE, 1, 3)
     """
