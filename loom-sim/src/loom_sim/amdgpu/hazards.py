@@ -98,7 +98,7 @@ class _Cdna3:
     def _scalar_unit_needs(self, inst: Instruction) -> Iterator[tuple[Key, int, str]]:
         """Hardware registers, and M0 where it is not a plain operand."""
         name = inst.mnemonic
-        if name.startswith(("s_getreg", "s_setreg")):
+        if name.startswith("s_getreg"):
             yield ("setreg", _hardware_register(inst)), 2, "s_setreg wrote"
         elif name.startswith(("s_sendmsg", "s_movrel")) or "_load_lds_" in name or inst.modifiers.get("lds"):
             yield ("m0", self._traits.m0_code), 1, "a scalar instruction wrote"
