@@ -109,3 +109,13 @@ def test_every_matrix_instruction_has_a_timing() -> None:
     names = [m for m in ASSEMBLER.table.mnemonics() if m.startswith(("v_mfma", "v_smfmac"))]
     assert len(names) > 40
     assert {timing_of(name).use for name in names} == {4, 5, 6, 7, 10, 11, 18, 19}
+
+
+def test_a_dot_product_waits_for_all_but_its_own_sum() -> None:
+    def dot(d: int, a: int, c: int) -> Code:
+        return ASSEMBLER.plain("v_dot4_i32_i8", vdst=VGPR + d, src0=VGPR + a, src1=VGPR + 2, src2=VGPR + c)
+
+    assert states([dot(0, 1, 3), store(VGPR)]) == 3
+    assert states([dot(0, 1, 3), move(VGPR + 9, VGPR)]) == 3
+    assert states([dot(0, 1, 3), dot(0, 0, 3)]) == 3
+    assert states([dot(0, 1, 3), dot(0, 1, 0)]) == 0

@@ -62,7 +62,9 @@ class _Cdna:
         self._matrix = MatrixStates(slower)
 
     def before(self, code: Code, state: State) -> list[Code]:
-        needs = [*self._needs(code), *(self._matrix_needs(code, state) if self._multiplies else ())]
+        needs = [*self._needs(code), *self._dot_needs(code, state)]
+        if self._multiplies:
+            needs += self._matrix_needs(code, state)
         missing = max((states - state[key] for key, states in needs if key in state), default=0)
         if missing <= 0:
             return []
@@ -98,6 +100,16 @@ class _Cdna:
         if row.mnemonic.startswith("s_sendmsg"):
             yield ("m0", 0), 1
 
+    def _dot_needs(self, code: Code, state: State) -> Iterable[tuple[Key, int]]:
+        """Results of dot products: only the sum of the same instruction is forwarded."""
+        if is_matrix(code) or not (is_vector(code) or code.row.format in _MEMORY_FORMATS or code.row.format == "DS"):
+            return
+        factors = {code.codes[o.name] for o in code.row.operands if o.name in ("src0", "src1")}
+        touched = {*code.reads, *code.writes}
+        for kind, unit in state:
+            if kind.startswith("v_dot") and unit in (factors if kind == code.row.mnemonic else touched):
+                yield (kind, unit), 3
+
     def _matrix_needs(self, code: Code, state: State) -> Iterable[tuple[Key, int]]:
         if is_matrix(code):
             return self._matrix.matrix_needs(code, state)
@@ -113,6 +125,8 @@ class _Cdna:
         elif is_vector(code):
             state.update({("vector-scalar", unit): 0 for unit in _scalar_units(code.writes)})
             state.update({("vector", unit): 0 for unit in _vector_units(code.writes)})
+            if row.mnemonic.startswith("v_dot"):
+                state.update({(row.mnemonic, unit): 0 for unit in _vector_units(code.writes)})
             for unit in _vector_units(code.writes):
                 state.pop(("trans", unit), None)
                 if "trans" in row.flags:
