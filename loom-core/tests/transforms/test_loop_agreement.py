@@ -40,3 +40,9 @@ def test_every_pass_keeps_the_meaning(agreement: Agreement, seed: int) -> None:
 def test_schedules_keep_the_order_of_accesses(agreement: Agreement, shard: int) -> None:
     for seed in range(shard, max(20, min(PROGRAMS // 4, 100)), 4):
         agreement.check_memory_order(seed)
+
+
+@pytest.mark.parametrize("seed", [170, 248, 367, 492])
+def test_guards_may_name_what_rewriting_erased(agreement: Agreement, seed: int) -> None:
+    """Relations between values are asked while operations behind older guards are already gone."""
+    agreement.check(seed)
