@@ -18,12 +18,17 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COUNT = 1000
 
 
-@cache
 def saxpy_object(processor: str = "gfx1100") -> bytes:
-    """The saxpy of the examples, compiled with ``loom-compile``."""
+    """The saxpy of the examples."""
+    return example_object("saxpy", processor)
+
+
+@cache
+def example_object(name: str, processor: str = "gfx1100") -> bytes:
+    """A program of the examples, compiled with ``loom-compile``."""
     with TemporaryDirectory() as folder:
-        output = Path(folder) / "saxpy.hsaco"
-        status = loom_compile([str(EXAMPLES / "saxpy.loom"), f"--target=amdgpu:{processor}", f"--output={output}"])
+        output = Path(folder) / "example.hsaco"
+        status = loom_compile([str(EXAMPLES / f"{name}.loom"), f"--target=amdgpu:{processor}", f"--output={output}"])
         assert status == 0
         return output.read_bytes()
 

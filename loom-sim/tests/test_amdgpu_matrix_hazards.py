@@ -138,6 +138,9 @@ STATES = {
     "vector to factor": ("v_mov_b32_e32 v5, 0\n", 2, MFMA),
     "vector to accumulator": ("v_mov_b32_e32 v57, 0\n", 2, MFMA),
     "mask to DPP": (COMPARE, 5, DPP),
+    "mask to a lane read": (COMPARE, 4, "v_readlane_b32 s8, v3, 1\n"),
+    "mask to the first lane": (COMPARE, 4, "v_readfirstlane_b32 s8, v3\n"),
+    "mask to a lane written": (COMPARE, 4, "v_writelane_b32 v3, s8, 1\n"),
     "m0 to s_movrels": ("s_mov_b32 s9, 0\ns_mov_b32 m0, 0\n", 1, "s_movrels_b32 s8, s9\n"),
     "s_setreg to s_getreg": (
         "s_mov_b32 s8, 3\ns_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s8\n",

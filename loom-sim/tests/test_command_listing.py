@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from amdgpu_compile import needs_clang
-from command_files import groups_object, refused, saxpy_object
+from command_files import example_object, groups_object, refused, saxpy_object
 
 from loom_sim.command.main import main
 
@@ -66,10 +66,17 @@ def test_disassembly_of_one_kernel(saxpy: str, capsys: pytest.CaptureFixture[str
     lines = text.splitlines()
     assert lines[0] == "saxpy:  // kernel, wave32"
     assert lines[-1].endswith("s_endpgm")
-    (branch,) = [line for line in lines if "s_cbranch" in line]
-    label = branch.partition("// to ")[2]
-    following = lines[lines.index(f"{label}:") + 1]
-    assert int(following.split()[0], 16) == int(label.removeprefix("L_"), 16)
+
+
+def test_branches_name_labels_in_front_of_where_they_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "softmax.hsaco"
+    path.write_bytes(example_object("softmax"))
+    lines = _run(["disasm", str(path)], capsys).splitlines()
+    labels = {line.partition("// to ")[2] for line in lines if "s_cbranch" in line}
+    assert labels
+    for label in labels:
+        following = lines[lines.index(f"{label}:") + 1]
+        assert int(following.split()[0], 16) == int(label.removeprefix("L_"), 16)
 
 
 def test_unknown_kernel(saxpy: str, capsys: pytest.CaptureFixture[str]) -> None:

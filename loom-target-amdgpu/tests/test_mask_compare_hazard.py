@@ -11,6 +11,8 @@ import pytest
 
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.hazards import insert_hazard_waits
+from loom_target_amdgpu.isa.encode import encode
+from loom_target_amdgpu.isa.registers import VCC
 from loom_target_amdgpu.isa.tables import VGPR
 from loom_target_amdgpu.machine_code import Assembler, Code
 from loom_target_amdgpu.profiles import profile
@@ -87,3 +89,58 @@ def test_the_comparison_may_be_in_another_block() -> None:
         "v_permlanex16_b32",
         "s_endpgm",
     ]
+
+
+# What follows a comparison that writes the mask on gfx942, in LLVM's machine language and as (mnemonic, codes).
+READERS = {
+    "V_MOV_B32_dpp": (
+        "$vgpr2 = V_MOV_B32_dpp $vgpr2, $vgpr3, 177, 15, 15, 0, implicit $exec",
+        ("v_mov_b32", "dpp16", {"vdst": VGPR + 2, "vsrc0": VGPR + 3}),
+    ),
+    "V_READLANE": (
+        "$sgpr2 = V_READLANE_B32 $vgpr3, 1",
+        ("v_readlane_b32", "", {"vdst": 2, "src0": VGPR + 3, "src1": 129}),
+    ),
+    "V_READFIRSTLANE": (
+        "$sgpr2 = V_READFIRSTLANE_B32 $vgpr3, implicit $exec",
+        ("v_readfirstlane_b32", "", {"vdst": 2, "src0": VGPR + 3}),
+    ),
+    "V_WRITELANE": (
+        "$vgpr2 = V_WRITELANE_B32 1, 2, $vgpr2",
+        ("v_writelane_b32", "", {"vdst": VGPR + 2, "src0": 129, "src1": 130}),
+    ),
+    "V_MOV": (
+        "$vgpr2 = V_MOV_B32_e32 0, implicit $exec",
+        ("v_mov_b32", "", {"vdst": VGPR + 2, "src0": 128}),
+    ),
+}
+MIR_942 = """\
+---
+name: f
+body: |
+  bb.0:
+    V_CMPX_EQ_U32_e32 $vgpr0, $vgpr1, implicit-def $exec, implicit-def $vcc, implicit $exec
+    {reader}
+    S_ENDPGM 0
+...
+"""
+
+
+@pytest.mark.skipif(LLC is None, reason="llc-19 is not installed")
+@pytest.mark.parametrize("name", list(READERS))
+def test_wait_states_of_gfx942_are_those_of_llvm(name: str, tmp_path: Path) -> None:
+    assert LLC is not None
+    text, (mnemonic, variant, fields) = READERS[name]
+    path = tmp_path / "f.mir"
+    path.write_text(MIR_942.format(reader=text))
+    command = [LLC, "-march=amdgcn", "-mcpu=gfx942", "-run-pass", "post-RA-hazard-rec", str(path), "-o", "-"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    wanted = [int(states) + 1 for states in re.findall(r"S_NOP (\d+)", made)]
+    target = profile("gfx942")
+    asm = Assembler(target.family, 64, 2)
+    row = asm.table.find(mnemonic, variant=variant)
+    reader = Code(row, fields, encode(row, fields, {}, None), 64)
+    comparison = asm.plain("v_cmpx_eq_u32", format="VOPC", vcc=VCC, src0=VGPR, vsrc1=VGPR + 1)
+    blocks = [CodeBlock("a", [comparison, reader], [])]
+    insert_hazard_waits(blocks, asm, target)
+    assert [code.codes["simm16"] + 1 for code in blocks[0].code if code.row.mnemonic == "s_nop"] == wanted

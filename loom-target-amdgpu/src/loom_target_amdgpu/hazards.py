@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from loom_target_amdgpu.expand import CodeBlock
-from loom_target_amdgpu.isa.registers import VCC
+from loom_target_amdgpu.isa.registers import EXEC, VCC
 from loom_target_amdgpu.isa.tables import AGPR, VGPR
 from loom_target_amdgpu.isa.waits import depctr_immediate
 from loom_target_amdgpu.machine_code import Assembler, Code
@@ -28,6 +28,8 @@ _MASK_COMPARE: Final[Key] = ("mask-compare", 0)
 """A comparison wrote the execution mask and no vector instruction has followed."""
 _READ_LANE: Final = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
 _LANE_SELECT: Final = frozenset({"v_readlane_b32", "v_writelane_b32"})
+_VECTOR_MASK: Final[Key] = ("vector-mask", 0)
+"""A vector instruction wrote the execution mask."""
 
 
 def is_vector(code: Code) -> bool:
@@ -94,6 +96,10 @@ class _Cdna:
                     yield ("vector", unit), 2
             for unit in _vector_units(code.writes):
                 yield ("wide-store", unit), 2
+            if row.variant.startswith("dpp"):
+                yield _VECTOR_MASK, 5
+            elif is_matrix(code) or row.mnemonic in _READ_LANE | _LANE_SELECT:
+                yield _VECTOR_MASK, 4
         elif row.format in _MEMORY_FORMATS:
             for unit in _scalar_units(code.reads):
                 yield ("vector-scalar", unit), 5
@@ -123,6 +129,8 @@ class _Cdna:
         if is_matrix(code):
             self._matrix.issued(code, state)
         elif is_vector(code):
+            if EXEC in code.writes:
+                state[_VECTOR_MASK] = 0
             state.update({("vector-scalar", unit): 0 for unit in _scalar_units(code.writes)})
             state.update({("vector", unit): 0 for unit in _vector_units(code.writes)})
             if row.mnemonic.startswith("v_dot"):

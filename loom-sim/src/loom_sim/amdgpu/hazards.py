@@ -132,6 +132,8 @@ class _Cdna3:
                 yield ("vector", unit), 2, "a vector instruction wrote"
         if inst.variant.startswith("dpp"):
             yield ("mask", _EXEC), 5, "a vector instruction wrote"
+        elif name in _READ_LANE or name in _LANE_SELECT:
+            yield ("mask", _EXEC), 4, "a vector instruction wrote"
         for unit in _vector(writes):
             yield ("wide-store", unit), 2, "a wide store still reads"
 
