@@ -9,44 +9,13 @@ import pytest
 
 pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
 from amdgpu_agreement import TARGETS, agree, compile_text
+from encoded_kernels import COUNT, kernel
 
 from loom.ir.diagnostics import LoomError
 
 Array = np.ndarray[Any, Any]
-COUNT = 64
 STORED = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
 Row = tuple[int, str]
-
-
-def kernel(schema: str, values: str, payload: Row, aux: dict[str, Row]) -> str:
-    """Each work-item encodes its row of values of any rank."""
-    lines = []
-    for name, extents in {"values": values, **{name: f"{n}x{type_}" for name, (n, type_) in aux.items()}}.items():
-        view = f"view<{COUNT}x{extents}>"
-        places = ", 0" * extents.count("x")
-        lines.append(f"  %v_{name} = buffer.view %p_{name}[%origin] : buffer -> {view}")
-        lines.append(f"  %{name} = vector.load %v_{name}[%i{places}] : {view} -> vector<{extents}>")
-    using = ", ".join(f"{name} = %{name} : vector<{width}x{type_}>" for name, (width, type_) in aux.items())
-    using = f" {{{using}}}" if using else ""
-    result = f"{payload[0]}x{payload[1]}"
-    parameters = "".join(f"%p_{name}: buffer, " for name in ("values", *aux))
-    view = f"view<{COUNT}x{result}>"
-    text = "\n".join(lines)
-    return f"""kernel.def export("k") @k() {{
-  %unit = index.constant 1 : index
-  %width = index.constant {COUNT} : index
-  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
-}} launch({parameters}%out: buffer) {{
-  %i = kernel.workitem.id<x> : index
-  %origin = index.constant 0 : offset
-{text}
-  %vo = buffer.view %out[%origin] : buffer -> {view}
-  %schema = encoding.define {schema} : encoding<schema>
-  %r = vector.encode %values using %schema{using} : vector<{values}>, encoding<schema> -> vector<{result}>
-  vector.store %r, %vo[%i, 0] : vector<{result}>, {view}
-  kernel.return
-}}
-"""
 
 
 def rows(values: Array, count: int, element: str) -> Array:
@@ -61,7 +30,7 @@ def check(target: str, schema: str, values: tuple[str, Array], payload: Row, **a
     arrays = [rows(given, int(np.prod([int(e) for e in sizes])), element)]
     arrays += [rows(array, *row) for row, array in aux.values()]
     out = np.zeros((COUNT, payload[0]), STORED[payload[1]])
-    text = kernel(schema, extents, payload, {name: row for name, (row, _) in aux.items()})
+    text = kernel("encode", schema, extents, f"{payload[0]}x{payload[1]}", {name: row for name, (row, _) in aux.items()})
     agree(text, target, [], [*arrays, out])
 
 
@@ -191,4 +160,4 @@ def test_minimum_and_two_scales(target: str) -> None:
 )
 def test_what_has_no_rule_is_refused(schema: str, values: str, reason: str) -> None:
     with pytest.raises(LoomError, match=reason):
-        compile_text(kernel(schema, values, (4, "i8"), {}), "amdgpu:gfx1100")
+        compile_text(kernel("encode", schema, values, "4xi8", {}), "amdgpu:gfx1100")

@@ -9,12 +9,12 @@ import pytest
 
 pytest.importorskip("loom_sim.amdgpu", reason="the emulator runs the code")
 from amdgpu_agreement import TARGETS, agree, compile_text
+from encoded_kernels import COUNT, kernel
 
 from loom.ir.diagnostics import LoomError
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(41)
-COUNT = 64
 STORED = {"i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8", "f16": "f2", "bf16": "u2", "f32": "f4", "f64": "f8"}
 
 MXFP4 = (
@@ -39,38 +39,6 @@ LEVELS = (
 SMALL = "#encoding.{}<payload_elements=1, payload_packing={}>"
 
 
-def kernel(schema: str, payload: tuple[int, str], result: str, aux: dict[str, tuple[int, str]]) -> str:
-    """Each work-item decodes its row; the result is a vector of any rank, stored as a flat row."""
-    inputs = {"payload": payload, **aux}
-    lines = []
-    for name, (width, type_) in inputs.items():
-        view = f"view<{COUNT}x{width}x{type_}>"
-        lines.append(f"  %v_{name} = buffer.view %p_{name}[%origin] : buffer -> {view}")
-        lines.append(f"  %{name} = vector.load %v_{name}[%i, 0] : {view} -> vector<{width}x{type_}>")
-    using = ", ".join(f"{name} = %{name} : vector<{width}x{type_}>" for name, (width, type_) in aux.items())
-    using = f" {{{using}}}" if using else ""
-    source = f"vector<{payload[0]}x{payload[1]}>"
-    parameters = "".join(f"%p_{name}: buffer, " for name in inputs)
-    view = f"view<{COUNT}x{result}>"
-    text = "\n".join(lines)
-    places = ", 0" * result.count("x")
-    return f"""kernel.def export("k") @k() {{
-  %unit = index.constant 1 : index
-  %width = index.constant {COUNT} : index
-  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%width, %unit, %unit) : index
-}} launch({parameters}%out: buffer) {{
-  %i = kernel.workitem.id<x> : index
-  %origin = index.constant 0 : offset
-{text}
-  %vo = buffer.view %out[%origin] : buffer -> {view}
-  %schema = encoding.define {schema} : encoding<schema>
-  %r = vector.decode %payload using %schema{using} : {source}, encoding<schema> -> vector<{result}>
-  vector.store %r, %vo[%i{places}] : vector<{result}>, {view}
-  kernel.return
-}}
-"""
-
-
 def noise(width: int, type_: str) -> Array:
     kind = STORED[type_]
     if kind[0] == "f":
@@ -85,7 +53,7 @@ def check(
     arrays = [given.get(name, noise(*shape)) for name, shape in {"payload": payload, **aux}.items()]
     *extents, element = result.split("x")
     out = np.zeros((COUNT, int(np.prod([int(e) for e in extents]))), STORED[element])
-    agree(kernel(schema, payload, result, aux), target, [], [*arrays, out])
+    agree(kernel("decode", schema, f"{payload[0]}x{payload[1]}", result, aux), target, [], [*arrays, out])
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -145,4 +113,4 @@ def test_plain_formats(name: str, lanes: int, result: int, packing: str, target:
 )
 def test_what_has_no_rule_is_refused(schema: str, reason: str) -> None:
     with pytest.raises(LoomError, match=reason):
-        compile_text(kernel(schema, (4, "i8"), "4xf32", {}), "amdgpu:gfx1100")
+        compile_text(kernel("decode", schema, "4xi8", "4xf32", {}), "amdgpu:gfx1100")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from loom.ir.records import record
@@ -22,7 +22,7 @@ LARGEST: Final[dict[Type, float]] = {
 }
 #: Types whose arithmetic overflows to infinities and has NaNs only where IEEE 754 has them.
 IEEE: Final = frozenset({F16, BF16, F32, F64})
-_PACK: Final = {F16: "e", F32: "f"}
+_PACK: Final[Mapping[Type, str]] = {F16: "e", F32: "f"}
 
 
 @record
@@ -110,7 +110,7 @@ def round_to(value: float, type_: Type) -> float | None:
     """A double rounded to f16, f32 or f64; ``None`` for other types."""
     if type_ is F64:
         return value
-    code = _PACK.get(type_)  # type: ignore[call-overload]
+    code = _PACK.get(type_)
     if code is None:
         return None
     try:

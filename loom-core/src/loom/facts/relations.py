@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loom.facts.integers import COMPARISONS, MIRRORED
 from loom.ir.attributes import Predicate, Ref
-from loom.ir.core import Block, Op, Region, Value
+from loom.ir.core import Block, Region, Value
 from loom.ir.types import ADDRESSES, I1
 
 if TYPE_CHECKING:
@@ -159,14 +159,14 @@ def _downwards(value: Value) -> Iterator[Edge]:
         yield from ((operand, 0) for operand in op.operands)
 
 
-def _moved(op: Op) -> Iterator[Edge]:
+def _moved(op: Any) -> Iterator[Edge]:
     """Sums and differences with constants that cannot wrap, and casts that keep the value."""
     if op.name == "index.cast":
         if op.operands[0].type in ADDRESSES and op.results[0].type in ADDRESSES:
             yield op.operands[0], 0
         return
     sign = _SIGNS.get(op.name)
-    if sign is None or (op.name.startswith("scalar.") and "nsw" not in (op.attribute("flags") or ())):  # type: ignore[operator]
+    if sign is None or (op.name.startswith("scalar.") and "nsw" not in (op.flags or ())):
         return
     a, b = op.operands
     if (constant := _constant(b)) is not None:

@@ -50,7 +50,8 @@ def refine_boundaries(module: Module, target_facts: Mapping[str, object], max_it
 
 def _refinable(module: Module) -> dict[Any, list[Any]]:
     """Functions that only calls reach, with those calls."""
-    named = {str(op.callee): op for op in module.body if op.name == "func.def" and not is_root(op)}  # type: ignore[attr-defined]
+    functions: list[Any] = [op for op in module.body if op.name == "func.def" and not is_root(op)]
+    named = {str(op.callee): op for op in functions}
     calls: dict[str, list[Any]] = {name: [] for name in named}
     references = dict.fromkeys(named, 0)
     for root in module.body:

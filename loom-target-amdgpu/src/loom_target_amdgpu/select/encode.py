@@ -12,11 +12,11 @@ from typing import Any, Final
 from loom.facts.schemas import OFFSETS, Schema, UndefinedSchema
 from loom.ir.types import BF16, F16, F32, F64, I32
 from loom_target_amdgpu.select.conversions import f64_to_odd_f32
-from loom_target_amdgpu.select.payloads import POWERS, Payload, schema_of
+from loom_target_amdgpu.select.payloads import POWERS, Payload
 from loom_target_amdgpu.select.scalar_float import operand
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.small_floats import to_small_float
-from loom_target_amdgpu.select.values import Number, Vector, Word
+from loom_target_amdgpu.select.values import Number, Word
 from loom_target_amdgpu.select.vector_bits import fields_of_words, words_of_elements
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, element_type, elements, placeholder, shape
 
@@ -32,13 +32,6 @@ _INTEGER_ROUNDINGS: Final = {
 }
 
 
-def _encode(s: Selector, op: Any) -> None:
-    try:
-        s.set(op.result, Vector(tuple(_Encoder(s, op, schema_of(s, op)).lanes())))
-    except UndefinedSchema as reason:
-        raise s.unsupported(op, f"'{op.name}' of {reason} is not supported on {s.processor.name}") from None
-
-
 class _Encoder(Payload):
     """One ``vector.encode``. Its methods raise `UndefinedSchema`."""
 
@@ -49,7 +42,6 @@ class _Encoder(Payload):
         self.work = F32 if self._fits_f32() else F64
 
     def lanes(self) -> list[Element]:
-        """The lanes of the payload."""
         s, carrier = self.s, element_type(self.op.result)
         extents, count = shape(self.op.input), math.prod(shape(self.op.result))
         if self._source not in (F16, BF16, F32, F64):
@@ -133,4 +125,4 @@ def _lane(s: Selector, code: Word, bits: int) -> Element:
     return fields_of_words(s, [code], min(bits, 32), 1, False, bits)[0]
 
 
-RULES: Final[dict[str, Rule]] = {"vector.encode": _encode}
+RULES: Final[dict[str, Rule]] = {"vector.encode": _Encoder.select}

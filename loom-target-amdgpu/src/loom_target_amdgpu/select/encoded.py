@@ -10,20 +10,13 @@ from typing import Any, Final
 
 from loom.facts.schemas import OFFSETS, Schema, UndefinedSchema
 from loom.ir.types import BF16, F16, F32, F64, I32
-from loom_target_amdgpu.select.payloads import Payload, schema_of
+from loom_target_amdgpu.select.payloads import Payload
 from loom_target_amdgpu.select.selector import Rule, Selector
-from loom_target_amdgpu.select.values import Number, Vector, Word
+from loom_target_amdgpu.select.values import Number, Word
 from loom_target_amdgpu.select.vector_bits import fields_of_words, words_of_elements
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, element_type, elements, shape
 
 _SIGNIFICANDS: Final = {F16: 11, BF16: 8, F32: 24}
-
-
-def _decode(s: Selector, op: Any) -> None:
-    try:
-        s.set(op.result, Vector(tuple(_Decoder(s, op, schema_of(s, op)).values())))
-    except UndefinedSchema as reason:
-        raise s.unsupported(op, f"'{op.name}' of {reason} is not supported on {s.processor.name}") from None
 
 
 class _Decoder(Payload):
@@ -34,7 +27,7 @@ class _Decoder(Payload):
         self._result = element_type(op.result)
         self.work = F32 if self._fits_f32() else F64
 
-    def values(self) -> list[Element]:
+    def lanes(self) -> list[Element]:
         if self._result not in (F16, BF16, F32, F64):
             raise UndefinedSchema(f"values as {self._result.text}")
         extents = shape(self.op.result)
@@ -93,4 +86,4 @@ class _Decoder(Payload):
         return apply_scalar(self.s, name, [(Number((code,)), I32)], self.work)
 
 
-RULES: Final[dict[str, Rule]] = {"vector.decode": _decode}
+RULES: Final[dict[str, Rule]] = {"vector.decode": _Decoder.select}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from loom.ir.records import record
 from loom.ir.types import BF16, F16, F32, F64, ScalarType
 from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.select.small_floats import SMALL_FLOATS, SmallFloat, from_small_float
-from loom_target_amdgpu.select.values import Mask, Number, Word
+from loom_target_amdgpu.select.values import Mask, Number, Vector, Word
 from loom_target_amdgpu.select.vector_lanes import Element, apply_scalar, coordinates, element_type, elements
 
 
@@ -61,7 +62,7 @@ def code_format(name: str) -> CodeFormat:
     return CodeFormat(found.width, found.fraction + 1, float=found)
 
 
-def schema_of(s: Selector, op: Any) -> Schema:
+def _schema_of(s: Selector, op: Any) -> Schema:
     """The schema of ``vector.decode`` or ``vector.encode``. Raises `UndefinedSchema`, `LoomError`."""
     maker: Any = op.schema.defining_op
     if maker is None or maker.name != "encoding.define" or maker.params or not isinstance(maker.definition, Encoding):
@@ -69,11 +70,23 @@ def schema_of(s: Selector, op: Any) -> Schema:
     return plain_schema(maker.definition)
 
 
-class Payload:
+class Payload(ABC):
     """The codes and terms of one operation in a type of computation, ``work`` (f32 or f64).
 
-    Methods raise `UndefinedSchema`.
+    Methods raise `UndefinedSchema`, which :meth:`select` reports at the operation.
     """
+
+    @classmethod
+    def select(cls, s: Selector, op: Any) -> None:
+        """The selection rule of the operation."""
+        try:
+            s.set(op.result, Vector(tuple(cls(s, op, _schema_of(s, op)).lanes())))
+        except UndefinedSchema as reason:
+            raise s.unsupported(op, f"'{op.name}' of {reason} is not supported on {s.processor.name}") from None
+
+    @abstractmethod
+    def lanes(self) -> list[Element]:
+        """The lanes of the result."""
 
     def __init__(self, s: Selector, op: Any, schema: Schema) -> None:
         self.s, self.op, self.schema = s, op, schema
