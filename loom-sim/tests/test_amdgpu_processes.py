@@ -33,11 +33,23 @@ def _launch(body: str, count: int = 3, size: int = N, **options: Any) -> tuple[A
     program = amdgpu.load(kernels_object([kernel_text(body, "gfx1100", buffers=2, lds=1024)], "gfx1100"))
     a, b = np.arange(N, dtype=np.uint32), np.zeros(size, np.uint32)
     options.setdefault("strict", False)
-    try:
-        return b, program.launch("k", GROUPS, 256, [a, b, 0], processes=count, **options)
-    finally:
-        with pytest.raises(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)  # no process is left behind
+    children: list[int] = []
+    fork = os.fork
+
+    def noted_fork() -> int:
+        child = fork()
+        if child:
+            children.append(child)
+        return child
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fork", noted_fork)
+        try:
+            return b, program.launch("k", GROUPS, 256, [a, b, 0], processes=count, **options)
+        finally:
+            for child in children:
+                with pytest.raises(ChildProcessError):
+                    os.waitpid(child, os.WNOHANG)  # no process is left behind
 
 
 def test_results_and_reports_are_the_same() -> None:

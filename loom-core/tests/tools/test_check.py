@@ -545,14 +545,20 @@ def slow(tmp_path: Path) -> Path:
 
 def test_an_interrupt_ends_the_run_quietly(slow: Path) -> None:
     """Exit status 130, no traceback."""
+    # Tests that run in the background of a shell have been told to ignore interrupts, and children inherit that.
+    listening = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler); {COMMAND[-1]}"
     process = subprocess.Popen(
-        [*COMMAND, slow, "--device=reference", "--verbose"],
+        [*COMMAND[:-1], listening, slow, "--device=reference", "--verbose"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline().startswith("  ok   sample 0 ")
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("  ok   sample 0 ")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
     assert (process.returncode, err) == (130, "")
 
 

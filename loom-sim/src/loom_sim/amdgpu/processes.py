@@ -116,8 +116,8 @@ def run(work: Callable[[Sequence[Batch]], Counts], separated: Sequence[Sequence[
             if child == 0:
                 os.close(reader)
                 _child(work, part, writer)
-            os.close(writer)
             children.append((child, reader))
+            os.close(writer)
         while children:
             child, reader = children[0]
             with open(reader, "rb", closefd=False) as stream:
