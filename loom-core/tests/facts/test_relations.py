@@ -187,3 +187,14 @@ def test_random_comparisons_mean_the_same(lines: list[str]) -> None:
     (root,) = after.ops
     canonicalize(root, after.symbols())
     assert results(before) == results(after)
+
+
+@pytest.mark.parametrize("limit", ["index.andi %m, %k : index", "index.min %m, %k : index", "index.sub %m, %k : index"])
+def test_what_rewriting_erased_behind_a_guard_says_nothing(limit: str) -> None:
+    lines = guarded("index.cmp slt, %n, %limit : index", "%z = index.cmp slt, %n, %c2 : index")
+    (root,) = function(f"%limit = {limit}", *lines).ops
+    named = {op.results[0].name: op for op in root.walk() if op.results}
+    facts = FunctionFacts(root)
+    facts.paths.constraints(named["r"].regions[0])
+    named["limit"].replace_with(named["c1"].results)
+    assert facts.decide("slt", root.regions[-1].entry.args[0], named["c2"].results[0], named["z"]) is None

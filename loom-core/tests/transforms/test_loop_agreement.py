@@ -42,7 +42,7 @@ def test_schedules_keep_the_order_of_accesses(agreement: Agreement, shard: int) 
         agreement.check_memory_order(seed)
 
 
-@pytest.mark.parametrize("seed", [170, 248, 367, 492])
+@pytest.mark.parametrize("seed", [170, 248, 367, 492, 18100])
 def test_guards_may_name_what_rewriting_erased(agreement: Agreement, seed: int) -> None:
-    """Relations between values are asked while operations behind older guards are already gone."""
+    """Facts of values are asked while operations behind older guards are already gone."""
     agreement.check(seed)

@@ -201,6 +201,8 @@ class FunctionFacts:
         op = value.defining_op
         if op is None:
             return self._argument(value, context)
+        if op.parent is None:
+            return integers.domain(value.type)  # Rewriting has erased it; guards found before may still name it.
         name = op.name
         if value.type is I1:
             name = _ON_TRUTH_VALUES.get(name, name)

@@ -101,6 +101,8 @@ class FloatAnalysis:
         op = value.defining_op
         if op is None:
             return self._argument(value)
+        if op.parent is None:
+            return UNKNOWN  # Rewriting has erased it; guards found before may still name it.
         transfer = TRANSFER.get(op.name)
         if transfer is not None:
             operands = (promised(op, v, self.query(v, context)) for v in op.operands)

@@ -135,9 +135,8 @@ _MAXIMA: Final = frozenset({"index.max", "scalar.maxsi"})
 def _upwards(value: Value) -> Iterator[Edge]:
     """What the value is at most, by how it is made."""
     op = value.defining_op
-    if op is None or value.type is I1 or not op.operands:
-        # Among those without operands are operations that rewriting has erased, which guards may still name.
-        return
+    if op is None or value.type is I1 or op.parent is None:
+        return  # Among those without a block are operations that rewriting has erased, which guards may still name.
     yield from _moved(op)
     if op.name in _MINIMA:
         yield from ((operand, 0) for operand in op.operands)
@@ -152,7 +151,7 @@ def _upwards(value: Value) -> Iterator[Edge]:
 def _downwards(value: Value) -> Iterator[Edge]:
     """What the value is at least; an edge to ``v`` with ``w`` says ``v <= value + w``."""
     op = value.defining_op
-    if op is None or value.type is I1 or not op.operands:
+    if op is None or value.type is I1 or op.parent is None:
         return
     yield from ((operand, -weight) for operand, weight in _moved(op))
     if op.name in _MAXIMA:
