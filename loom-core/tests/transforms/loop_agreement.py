@@ -24,6 +24,9 @@ from loom.transforms.inline import inline_calls
 from loom.transforms.loop_fusion import fuse_loops
 from loom.transforms.loops import pipeline_loops, unroll_loops
 from loom.transforms.sink import sink_into_branches
+from loom.transforms.vector_memory_to_scalar import scalarize_accesses
+from loom.transforms.vector_reduce_axes import scalarize_axis_reductions
+from loom.transforms.vector_to_scalar import scalarize_vectors
 from loom.verify.verifier import verify_module
 
 DEPTHS = range(1, 6)
@@ -134,6 +137,10 @@ class Agreement:
             lambda: fuse_loops(kernel, {}),
             lambda: fuse_branches(kernel),
             lambda: sink_into_branches(kernel),
+            lambda: canonicalize(kernel, module.symbols()),
+            lambda: scalarize_axis_reductions(kernel),
+            lambda: scalarize_accesses(kernel),
+            lambda: scalarize_vectors(kernel, {}),
             lambda: canonicalize(kernel, module.symbols()),
         ):
             step()

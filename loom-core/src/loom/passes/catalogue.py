@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from loom.passes.legalizing import LEGALIZING
 from loom.passes.model import FUNCTIONS, Context, Option, Options, Outcome, PassInfo
 
 if TYPE_CHECKING:
@@ -315,6 +316,7 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             statistics=("accesses-proven",),
             templates=False,
         ),
+        *LEGALIZING,
     )
 }
 # Named pipelines: the passes that stand for them.

@@ -1,0 +1,62 @@
+"""Passes that write a function with simpler operations (language reference, part 3, section 11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from loom.passes.model import Context, Options, Outcome, PassInfo
+
+if TYPE_CHECKING:
+    from loom.ir.core import Module, Op
+
+
+def _vector_to_scalar(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.vector_to_scalar import scalarize_vectors
+
+    return _cleaned(function, module, "operations-rewritten", scalarize_vectors(function, context.facts))
+
+
+def _vector_memory_to_scalar(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.vector_memory_to_scalar import scalarize_accesses
+
+    return _cleaned(function, module, "accesses-rewritten", scalarize_accesses(function))
+
+
+def _reduce_axes_to_scalar(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.vector_reduce_axes import scalarize_axis_reductions
+
+    return _cleaned(function, module, "reductions-rewritten", scalarize_axis_reductions(function))
+
+
+def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
+    """The outcome of a pass that leaves behind what it no longer needs, without that."""
+    from loom.transforms.dce import eliminate_dead_ops
+
+    if count:
+        eliminate_dead_ops(function, module.symbols())
+    return Outcome((), {counter: count})
+
+
+LEGALIZING: Final = (
+    PassInfo(
+        "vector-to-scalar",
+        "function",
+        "compute and move vectors lane by lane",
+        _vector_to_scalar,
+        statistics=("operations-rewritten",),
+    ),
+    PassInfo(
+        "vector-memory-to-scalar",
+        "function",
+        "load and store vectors element by element",
+        _vector_memory_to_scalar,
+        statistics=("accesses-rewritten",),
+    ),
+    PassInfo(
+        "vector-reduce-axes-to-scalar",
+        "function",
+        "reduce along axes with chains of scalars",
+        _reduce_axes_to_scalar,
+        statistics=("reductions-rewritten",),
+    ),
+)
