@@ -16,6 +16,7 @@ from loom.evaluate.limits import Limits
 from loom.ir.core import Module
 from loom.specialize.pipeline import specialize
 from loom.text.parser import parse_module
+from loom.transforms.banks import decompose_banks
 from loom.transforms.branches import fuse_branches
 from loom.transforms.canonicalize import canonicalize
 from loom.transforms.cse import eliminate_common
@@ -130,9 +131,11 @@ class Agreement:
         for step in (
             lambda: inline_calls(kernel, module.symbols()),
             lambda: canonicalize(kernel, module.symbols()),
+            lambda: decompose_banks(kernel, {}),
             lambda: pipeline_loops(kernel, {}),
             lambda: eliminate_common(kernel),
             lambda: unroll_loops(kernel, {}),
+            lambda: decompose_banks(kernel, {}),
             lambda: hoist_invariants(kernel, {}),
             lambda: fuse_loops(kernel, {}),
             lambda: fuse_branches(kernel),

@@ -18,6 +18,8 @@ from loom.ir.core import Module
 LANES = 8
 ELEMENTS = 64
 TRIPS = range(21)
+#: One in five programs carries a vector bank: those whose seed leaves this remainder.
+BANKS = 1
 SCHEDULES = ("", " schedule(linear)", " schedule(interleaved)", " schedule(recurrence)")
 
 
@@ -80,8 +82,12 @@ class LoopProgram:
 class Writer:
     """Writes one random kernel. Every value it makes is defined for all inputs."""
 
-    def __init__(self, rng: random.Random, *, read_ahead: bool, exact: bool | None = None) -> None:
+    def __init__(
+        self, rng: random.Random, *, read_ahead: bool, exact: bool | None = None, bank: random.Random | None = None
+    ) -> None:
+        """With ``bank``, which decides about that alone, the loop carries a vector bank as well."""
         self.rng = rng
+        self.bank = Bank(self, bank) if bank is not None else None
         self.read_ahead = read_ahead
         self.calls = False
         self.lines: list[str] = []
@@ -298,6 +304,8 @@ class Writer:
             bounds = ("%lower", "%upper")
         self.emit(1, f"%st = index.constant {self.step} : {self.type}")
         views = self.carried_views()
+        if self.bank is not None:
+            self.bank.start(views)
         carried = [*(f"%c{n} = {self.zero(t)} : {t}" for n, t in enumerate(types)), *views.bindings]
         results = [*(f"%r{n}" for n in range(len(types))), *views.results]
         joined = ", ".join([*types, *views.result_types])
@@ -309,6 +317,8 @@ class Writer:
         )
         yielded = self.body(types)
         next_views = self.advance_views(views)
+        if self.bank is not None:
+            self.bank.advance(next_views)
         yielded_types = ", ".join([*types, *next_views.result_types])
         self.emit(2, f"scf.yield {', '.join([*yielded, *next_views.results])} : {yielded_types}")
         self.emit(1, "}")
@@ -323,6 +333,8 @@ class Writer:
                 self.emit(1, f"{word} = scalar.bitcast %r{number} : f32 to i32")
             self.emit(1, f"view.store {word}, %out[{number}, %lane, 0] : i32, view<4x8x4xi32>")
         self.store_views(views)
+        if self.bank is not None:
+            self.bank.store()
         direct = self.text(self.lines)
         text = direct
         if not views.results and self.rng.random() < 0.4:
@@ -396,14 +408,14 @@ class Writer:
             self.emit(2, f"{word} = scalar.muli %held, {position} : i32")
             changed = self.binary(2, "i32", word, "%i0")
             self.emit(2, f"view.store {changed}, %next[0] : i32, view<1xi32>")
-            return Views("slots", [], ["%next", "%now"], views.result_types)
+            return Views("slots", [], ["%next", "%now"], ["view<1xi32>", "view<1xi32>"])
         if views.kind == "window":
             self.emit(2, "%first = view.load %window[0] : view<[%left]xi32> -> i32")
             self.emit(2, "view.store %first, %scratch[%lane, %mask] : i32, view<8x64xi32>")
             self.emit(2, "%shorter = index.sub %left, %one : index")
             self.emit(2, "%narrow = view.subview %window[1] : view<[%left]xi32> -> view<[%shorter]xi32>")
             return Views("window", [], ["%shorter", "%narrow"], ["index", "view<[%shorter]xi32>"])
-        return views
+        return Views("none")
 
     def store_views(self, views: Views) -> None:
         """Write what the views show behind the loop."""
@@ -415,6 +427,132 @@ class Writer:
             self.emit(1, "%shown = scalar.muli %element, %extent : i32")
         if views.kind != "none":
             self.emit(1, "view.store %shown, %out[3, %lane, 0] : i32, view<4x8x4xi32>")
+
+
+class Bank:
+    """One or two vectors that the loop carries, read and written slot by slot."""
+
+    def __init__(self, writer: Writer, rng: random.Random) -> None:
+        self.writer = writer
+        self.rng = rng
+        self.slots = rng.choice((1, 2, 3, 4, 4))
+        self.slot_type = rng.choice(("i32", "i32", "vector<2xi32>"))
+        self.type = f"vector<{self.slots}x{'2x' if 'vector' in self.slot_type else ''}i32>"
+        self.count = rng.choice((1, 1, 2))
+
+    def emit(self, depth: int, text: str) -> str:
+        """A line that defines a new value."""
+        name = self.writer.new()
+        self.writer.emit(depth, f"{name} = {text}")
+        return name
+
+    def start(self, views: Views) -> None:
+        """The first values, as bindings behind those of views."""
+        for number in range(self.count):
+            first = self.emit(1, f"vector.constant {number + 2} : {self.type}")
+            views.bindings.append(f"%bank{number} = {first} : {self.type}")
+            views.results.append(f"%banked{number}")
+            views.result_types.append(self.type)
+
+    def advance(self, views: Views) -> None:
+        """What one iteration makes of the banks."""
+        base = "%i"
+        if self.writer.type == "offset":
+            base = self.emit(2, "index.cast %i : offset to index")
+        banks = [f"%bank{number}" for number in range(self.count)]
+        for number, bank in enumerate(banks):
+            for _ in range(self.rng.choice((1, 2, 3))):
+                bank = self.step(2, bank, base)
+            banks[number] = bank
+        if self.rng.random() < 0.3:
+            banks.reverse()
+        views.results.extend(banks)
+        views.result_types.extend([self.type] * self.count)
+
+    def step(self, depth: int, bank: str, base: str) -> str:
+        """The bank with something done to it, at some places under a condition or in a loop."""
+        kind = self.rng.choice(("update", "update", "move", "guarded", "chosen", "loop", "lanes", "whole"))
+        if kind == "guarded":
+            name, condition = self.writer.new(), self.condition(depth, base)
+            self.writer.emit(depth, f"{name} = scf.if {condition} -> ({self.type}) {{")
+            inner = self.update(depth + 1, bank, base)
+            self.writer.emit(depth + 1, f"scf.yield {inner} : {self.type}")
+            self.writer.emit(depth, "} else {")
+            other = self.move(depth + 1, bank) if self.rng.random() < 0.5 else bank
+            self.writer.emit(depth + 1, f"scf.yield {other} : {self.type}")
+            self.writer.emit(depth, "}")
+            return name
+        if kind == "chosen":
+            changed, condition = self.update(depth, bank, base), self.condition(depth, base)
+            return self.emit(depth, f"scf.select {condition}, {changed}, {bank} : {self.type}")
+        if kind == "loop":
+            name, inner, place = self.writer.new(), self.writer.new(), self.writer.new()
+            header = f"scf.for {place} = [%zero to {self.rng.choice(('%three', '%few'))} step %one]"
+            self.writer.emit(depth, f"{name} = {header}({inner} = {bank} : {self.type}) -> ({self.type}) {{")
+            changed = self.update(depth + 1, inner, place)
+            self.writer.emit(depth + 1, f"scf.yield {changed} : {self.type}")
+            self.writer.emit(depth, "}")
+            return name
+        if kind == "lanes":
+            return self.emit(depth, f"vector.{self.rng.choice(('addi', 'xori'))} {bank}, {bank} : {self.type}")
+        if kind == "whole" and self.rng.random() < 0.4:
+            # Makes a vector of one axis whole; the program means the same either way.
+            lanes = ", ".join(str(n) for n in reversed(range(self.slots)))
+            return (
+                bank
+                if "vector" in self.slot_type
+                else self.emit(depth, f"vector.shuffle<[{lanes}]> {bank} : {self.type}")
+            )
+        return self.move(depth, bank) if kind == "move" else self.update(depth, bank, base)
+
+    def condition(self, depth: int, base: str) -> str:
+        bit = self.emit(depth, f"index.andi {base}, %one : index")
+        return self.emit(depth, f"index.cmp ne, {bit}, {self.rng.choice(('%zero', '%few'))} : index")
+
+    def slot(self, depth: int, base: str | None = None) -> str:
+        """The number of a slot: written out, a value that is known, or now and then one that is not."""
+        if self.slots == 4 and base is not None and self.rng.random() < 0.05:
+            return self.emit(depth, f"index.andi {base}, %three : index")
+        number = self.rng.randrange(self.slots)
+        return {0: "%zero", 1: "%one", 3: "%three"}.get(number, "2") if self.rng.random() < 0.3 else str(number)
+
+    def read(self, depth: int, bank: str, slot: str) -> str:
+        return self.emit(depth, f"vector.extract {bank}[{slot}] : {self.type} -> {self.slot_type}")
+
+    def move(self, depth: int, bank: str) -> str:
+        """A slot's value in another slot."""
+        value = self.read(depth, bank, self.slot(depth))
+        return self.emit(
+            depth, f"vector.insert {value} into {bank}[{self.slot(depth)}] : {self.slot_type}, {self.type}"
+        )
+
+    def update(self, depth: int, bank: str, base: str) -> str:
+        """A slot, or an element of one, with a value that depends on the position."""
+        word = self.emit(depth, f"index.cast {base} : index to i32")
+        slot = self.slot(depth, base)
+        if "vector" in self.slot_type and self.rng.random() < 0.4:
+            old = self.emit(depth, f"vector.extract {bank}[{slot}, 1] : {self.type} -> i32")
+            new = self.emit(depth, f"scalar.addi {old}, {word} : i32")
+            return self.emit(depth, f"vector.insert {new} into {bank}[{slot}, 0] : i32, {self.type}")
+        old = self.read(depth, bank, slot)
+        if "vector" in self.slot_type:
+            word = self.emit(depth, f"vector.splat {word} : {self.slot_type}")
+        dialect = "vector" if "vector" in self.slot_type else "scalar"
+        new = self.emit(
+            depth, f"{dialect}.{self.rng.choice(('addi', 'muli', 'subi'))} {old}, {word} : {self.slot_type}"
+        )
+        return self.emit(depth, f"vector.insert {new} into {bank}[{slot}] : {self.slot_type}, {self.type}")
+
+    def store(self) -> None:
+        """Write a number that every slot has a share in."""
+        total = "%i0"
+        for number in range(self.count):
+            for slot in range(self.slots):
+                place = f"{slot}, 1" if "vector" in self.slot_type else str(slot)
+                found = self.emit(1, f"vector.extract %banked{number}[{place}] : {self.type} -> i32")
+                scaled = self.emit(1, f"scalar.muli {total}, %i0 : i32")
+                total = self.emit(1, f"scalar.addi {scaled}, {found} : i32")
+        self.writer.emit(1, f"view.store {total}, %out[3, %lane, 1] : i32, view<4x8x4xi32>")
 
 
 @attrs.frozen
@@ -477,4 +615,5 @@ kernel.def export("k") @k() {
 
 def write_program(seed: int, *, read_ahead: bool) -> LoopProgram:
     """The program of a seed; with ``read_ahead`` only what section 10.2 admits above depth one."""
-    return Writer(random.Random(seed), read_ahead=read_ahead).program()
+    bank = random.Random(-1 - seed) if seed % 5 == BANKS else None
+    return Writer(random.Random(seed), read_ahead=read_ahead, bank=bank).program()

@@ -51,6 +51,13 @@ def _rows(details: Sequence[PolicyDetail]) -> list[Mapping[str, object]]:
     return [detail.row() for detail in details]
 
 
+def _decompose_banks(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.banks import decompose_banks
+
+    rows = _rows(decompose_banks(function, context.facts))
+    return Outcome(rows, {"banks-decomposed": sum(row["outcome"] == "decomposed" for row in rows)})
+
+
 def _strip_hints(function: Op, module: Module, context: Context, options: Options) -> None:
     for op in list(function.walk()):
         if "hint" in op.spec.traits:
@@ -222,6 +229,14 @@ PASSES: Final[Mapping[str, PassInfo]] = {
         PassInfo("cfg-simplify", "function", "drop and merge blocks, decide branches between them", _cfg_simplify),
         PassInfo("cse", "function", "merge equal pure operations", _cse),
         PassInfo("dce", "function", "drop unused operations without effects", _dce),
+        PassInfo(
+            "decompose-vector-banks",
+            "function",
+            "carry vectors that loops only take apart slot by slot",
+            _decompose_banks,
+            statistics=("banks-decomposed",),
+            templates=False,
+        ),
         PassInfo("inline-callables", "module", "inline calls as their policies say", _inline),
         PassInfo(
             "kernel-async-legality",

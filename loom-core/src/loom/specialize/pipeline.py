@@ -11,6 +11,7 @@ from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
 from loom.ir.records import field, mutable_record
 from loom.ir.recursion import deep_recursion
+from loom.ir.types import is_vector
 from loom.specialize.contradictions import check_assumptions
 from loom.specialize.select import Selection, bind, require_provider_holds, select
 from loom.specialize.targets import accepts_record, check_authored_target, is_foreign
@@ -95,6 +96,11 @@ def _specialize_function(
             failure_code="recursive_body",
         )
     details = apply_loop_policies(function, facts, symbols)
+    if any(is_vector(r.type) for op in function.walk() if op.name in ("scf.for", "scf.while") for r in op.results):
+        from loom.transforms.banks import decompose_banks
+
+        # Only now copies of iterations may have told which slots are meant.
+        details += decompose_banks(function, facts)
     if details:
         canonicalize(function, symbols, facts)
     check_assumptions(function, facts)

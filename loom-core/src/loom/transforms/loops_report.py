@@ -1,4 +1,4 @@
-"""What was done about loop policies, as rows of a report (language reference, part 3, sections 10.2 and 10.3)."""
+"""What was done about loops, as rows of a report (language reference, part 3, sections 10.2 and 10.3)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loom.ir.records import record
 
 @record
 class PolicyDetail:
-    """One row: a category (``scf-pipeline``, ``scf-pipeline-stage``, ``scf-unroll``) and its fields."""
+    """One row: a category (``scf-pipeline``, ``scf-pipeline-stage``, ``scf-unroll``, ``vector-bank``) and its fields."""
 
     category: str
     loc: Location
