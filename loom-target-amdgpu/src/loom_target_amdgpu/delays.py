@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from loom.ir.records import evolve, mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC
 from loom_target_amdgpu.isa.tables import VGPR, Row
@@ -45,8 +44,7 @@ _DRAINING: Final = frozenset(
 )
 
 
-@mutable_record
-class _Age:
+class _Age(NamedTuple):
     """How long ago the pending writers of a register were issued; None: there is none.
 
     ``vector`` and ``trans`` count instructions of the own kind, ``behind`` vector instructions since the transcendental
@@ -60,25 +58,32 @@ class _Age:
     trans_left: int = 0
     scalar: int = 0
 
-    def merge(self, other: _Age) -> None:
-        """Take in what another register waits for: the latest writers count."""
-        if other.vector is not None and (self.vector is None or other.vector < self.vector):
-            self.vector = other.vector
-        self.left = max(self.left, other.left)
-        if other.trans is not None and (self.trans is None or other.trans < self.trans):
-            self.trans, self.behind = other.trans, other.behind
-        self.trans_left = max(self.trans_left, other.trans_left)
-        self.scalar = max(self.scalar, other.scalar)
+    def merged(self, other: _Age) -> _Age:
+        """With what another register waits for: the latest writers count."""
+        vector, left, trans, behind, trans_left, scalar = self
+        if other.vector is not None and (vector is None or other.vector < vector):
+            vector = other.vector
+        if other.trans is not None and (trans is None or other.trans < trans):
+            trans, behind = other.trans, other.behind
+        return _Age(
+            vector, max(left, other.left), trans, behind, max(trans_left, other.trans_left), max(scalar, other.scalar)
+        )
 
     def later(self, vectors: int, transcendentals: int, cycles: int) -> _Age | None:
         """The same after so many instructions and cycles; None when nothing is pending any more."""
-        found = _Age(scalar=max(0, self.scalar - cycles))
-        if self.vector is not None and self.vector + vectors <= _VECTOR_LIMIT and self.left > cycles:
-            found.vector, found.left = self.vector + vectors, self.left - cycles
-        if self.trans is not None and self.trans + transcendentals <= _TRANS_LIMIT and self.trans_left > cycles:
-            found.trans, found.behind = self.trans + transcendentals, self.behind + vectors
-            found.trans_left = self.trans_left - cycles
-        return found if found.scalar or found.vector is not None or found.trans is not None else None
+        vector, left, trans, behind, trans_left, scalar = self
+        if vector is None or vector + vectors > _VECTOR_LIMIT or left <= cycles:
+            vector, left = None, 0
+        else:
+            vector, left = vector + vectors, left - cycles
+        if trans is None or trans + transcendentals > _TRANS_LIMIT or trans_left <= cycles:
+            trans, behind, trans_left = None, 0, 0
+        else:
+            trans, behind, trans_left = trans + transcendentals, behind + vectors, trans_left - cycles
+        scalar = scalar - cycles if scalar > cycles else 0
+        if scalar or vector is not None or trans is not None:
+            return _Age(vector, left, trans, behind, trans_left, scalar)
+        return None
 
     def waits(self) -> list[int]:
         """The dependences as codes of the instruction, the longest first, at most two."""
@@ -111,9 +116,10 @@ def _latency(row: Row, kind: str) -> int:
     return _DOUBLE_CYCLES if "_f64" in row.mnemonic else _VECTOR_CYCLES
 
 
-def _written(code: Code, kind: str) -> _Age:
-    cycles = _latency(code.row, kind)
-    left = cycles - 1  # one passed while it issued
+@cache
+def _written(row: Row, kind: str) -> _Age:
+    """What a result of the instruction waits for directly behind it."""
+    left = _latency(row, kind) - 1  # one passed while it issued
     if kind == "vector":
         return _Age(vector=1, left=left)
     if kind == "trans":
@@ -122,9 +128,7 @@ def _written(code: Code, kind: str) -> _Age:
 
 
 def _is_hidden(code: Code, unit: int) -> bool:
-    """Whether a register is no operand: delays do not describe condition bits and masks that are implied."""
-    if unit >= VGPR:
-        return False
+    """Whether a scalar register is no operand: delays do not describe condition bits and masks that are implied."""
     if unit == SCC:
         return True
     if unit in (EXEC, EXEC + 1):
@@ -133,6 +137,8 @@ def _is_hidden(code: Code, unit: int) -> bool:
 
 
 State = dict[int, _Age]
+_Known = tuple[_Age, int, int, int]
+"""An age, and the counts of vector instructions, transcendental ones and cycles when it was that."""
 
 
 class _Clock:
@@ -143,24 +149,27 @@ class _Clock:
 
     def __init__(self, entry: State) -> None:
         self._vectors = self._transcendentals = self._cycles = 0
-        self._known = {unit: (age, 0, 0, 0) for unit, age in entry.items()}
+        self._known: dict[int, _Known] = {unit: (age, 0, 0, 0) for unit, age in entry.items()}
 
-    def _age(self, known: tuple[_Age, int, int, int]) -> _Age | None:
+    def _age(self, known: _Known) -> _Age | None:
         age, vectors, transcendentals, cycles = known
-        return age.later(self._vectors - vectors, self._transcendentals - transcendentals, self._cycles - cycles)
+        cycles = self._cycles - cycles
+        if cycles >= _DOUBLE_CYCLES:
+            return None  # the longest latency is over
+        return age.later(self._vectors - vectors, self._transcendentals - transcendentals, cycles)
 
     def take(self, code: Code) -> _Age | None:
         """What an instruction waits for, None for nothing. Others behind it need not wait for that again."""
         pending: _Age | None = None
         known = self._known
+        if known.keys().isdisjoint(code.reads):
+            return None
         for unit in code.reads:
-            if unit not in known or _is_hidden(code, unit):
+            if unit not in known or (unit < VGPR and _is_hidden(code, unit)):
                 continue
             age = self._age(known.pop(unit))
-            if age is not None and pending is None:
-                pending = age
-            elif age is not None and pending is not None:
-                pending.merge(age)
+            if age is not None:
+                pending = age if pending is None else pending.merged(age)
         return pending
 
     def issue(self, code: Code, kind: str | None) -> None:
@@ -176,9 +185,9 @@ class _Clock:
             return
         self._vectors += kind == "vector"
         self._transcendentals += kind == "trans"
-        now = (_written(code, kind), self._vectors, self._transcendentals, self._cycles)
+        now = (_written(row, kind), self._vectors, self._transcendentals, self._cycles)
         for unit in code.writes:
-            if not _is_hidden(code, unit):
+            if unit >= VGPR or not _is_hidden(code, unit):
                 self._known[unit] = now
 
     def state(self) -> State:
@@ -191,10 +200,9 @@ def _join(known: State, other: State) -> bool:
     """Take in what another path left pending; whether anything changed."""
     changed = False
     for unit, age in other.items():
-        merged = evolve(age)
-        if unit in known:
-            merged.merge(known[unit])
-        if known.get(unit) != merged:
+        before = known.get(unit)
+        merged = age if before is None else age.merged(before)
+        if before != merged:
             known[unit] = merged
             changed = True
     return changed
@@ -207,16 +215,13 @@ def insert_delays(blocks: list[CodeBlock], assembler: Assembler) -> int:
     by_label = {block.label: block for block in blocks}
     entry: dict[str, State] = {blocks[0].label: {}}
     work = [blocks[0].label]
+    found: dict[str, list[tuple[int, list[int]]]] = {}
     while work:
         block = by_label[work.pop()]
+        clock = _Clock(entry[block.label])
+        found[block.label] = _walk(block, clock)
         if not block.successors:
             continue
-        clock = _Clock(entry[block.label])
-        for code in block.code:
-            kind = kind_of(code.row)
-            if kind is not None:
-                clock.take(code)
-            clock.issue(code, kind)
         state = clock.state()
         for successor in block.successors:
             if successor not in entry:
@@ -224,49 +229,64 @@ def insert_delays(blocks: list[CodeBlock], assembler: Assembler) -> int:
                 work.append(successor)
             elif _join(entry[successor], state):
                 work.append(successor)
-    return sum(_BlockDelays(assembler, entry.get(block.label, {})).run(block) for block in blocks)
+    count = 0
+    for block in blocks:
+        waits = found[block.label] if block.label in found else _walk(block, _Clock({}))
+        if waits:
+            count += _BlockDelays(assembler).run(block, waits)
+    return count
+
+
+def _walk(block: CodeBlock, clock: _Clock) -> list[tuple[int, list[int]]]:
+    """What the instructions of a block wait for, by position; the clock moves on to the end."""
+    found = []
+    for position, code in enumerate(block.code):
+        kind = kind_of(code.row)
+        if kind is not None:
+            pending = clock.take(code)
+            if pending is not None:
+                found.append((position, pending.waits()))
+        clock.issue(code, kind)
+    return found
 
 
 class _BlockDelays:
     """Inserts the delays of one block."""
 
-    def __init__(self, assembler: Assembler, state: State) -> None:
+    def __init__(self, assembler: Assembler) -> None:
         self._asm = assembler
-        self._clock = _Clock(state)
         self._out: list[Code] = []
         self._count = 0
-        # Position of the last delay that describes one dependence only, its code, and instructions issued since.
+        # Position in the new code of the last delay that describes one dependence only, and its code.
         self._open: tuple[int, int] | None = None
-        self._since = 0
+        self._last = 0
+        """the instruction that the last delay stands before"""
 
-    def run(self, block: CodeBlock) -> int:
-        for code in block.code:
-            kind = kind_of(code.row)
-            if kind is not None:
-                pending = self._clock.take(code)
-                if pending is not None:
-                    self._describe(pending.waits(), code.loc)
-            self._out.append(code)
-            self._since += 1
-            self._clock.issue(code, kind)
-        block.code = self._out
+    def run(self, block: CodeBlock, found: list[tuple[int, list[int]]]) -> int:
+        """``found`` are the dependences of instructions by position."""
+        done = 0
+        for position, waits in found:
+            self._out += block.code[done:position]
+            done = position
+            self._describe(waits, position, block.code[position].loc)
+        block.code = self._out + block.code[done:]
         return self._count
 
-    def _describe(self, waits: list[int], loc: object) -> None:
-        if len(waits) == 1 and self._share(waits[0]):
+    def _describe(self, waits: list[int], position: int, loc: object) -> None:
+        if len(waits) == 1 and self._share(waits[0], position - self._last):
             return
         field = waits[0] | (waits[1] << _SECOND_SHIFT if len(waits) > 1 else 0)
         self._open = (len(self._out), field) if len(waits) == 1 else None
-        self._since = 0
+        self._last = position
         self._out.append(self._asm.plain("s_delay_alu", loc, simm16=field))
         self._count += 1
 
-    def _share(self, wait: int) -> bool:
+    def _share(self, wait: int, since: int) -> bool:
         """Describe a dependence in the delay before, if it has room and is near enough."""
-        if self._open is None or not 1 <= self._since <= _SKIP_LIMIT:
+        if self._open is None or not 1 <= since <= _SKIP_LIMIT:
             return False
         position, field = self._open
-        field |= self._since << _SKIP_SHIFT | wait << _SECOND_SHIFT
+        field |= since << _SKIP_SHIFT | wait << _SECOND_SHIFT
         self._out[position] = self._asm.plain("s_delay_alu", self._out[position].loc, simm16=field)
         self._open = None
         return True

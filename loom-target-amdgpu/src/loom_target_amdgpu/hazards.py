@@ -8,13 +8,14 @@ these families, measured with LLVM 19 (and LLVM 24 for the scalar-read rule of g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final
 
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.registers import EXEC, VCC
-from loom_target_amdgpu.isa.tables import AGPR, VGPR
+from loom_target_amdgpu.isa.tables import AGPR, VGPR, Row
 from loom_target_amdgpu.isa.waits import depctr_immediate
-from loom_target_amdgpu.machine_code import Assembler, Code
+from loom_target_amdgpu.machine_code import Assembler, Code, spliced
 from loom_target_amdgpu.matrix_hazards import LONGEST, Key, MatrixStates, State
 from loom_target_amdgpu.profiles import Processor
 
@@ -32,9 +33,19 @@ _VECTOR_MASK: Final[Key] = ("vector-mask", 0)
 """A vector instruction wrote the execution mask."""
 
 
+@cache
+def _is_vector(row: Row) -> bool:
+    return row.format.startswith(("VOP", "MFMA", "WMMA"))
+
+
+@cache
+def _is_matrix(row: Row) -> bool:
+    return row.mnemonic.startswith(("v_mfma", "v_smfmac", "v_wmma", "v_swmmac"))
+
+
 def is_vector(code: Code) -> bool:
     """Whether the vector ALU executes it."""
-    return code.row.format.startswith(("VOP", "MFMA", "WMMA"))
+    return _is_vector(code.row)
 
 
 def is_scalar(code: Code) -> bool:
@@ -44,7 +55,7 @@ def is_scalar(code: Code) -> bool:
 
 def is_matrix(code: Code) -> bool:
     """Whether it is a matrix instruction."""
-    return code.row.mnemonic.startswith(("v_mfma", "v_smfmac", "v_wmma", "v_swmmac"))
+    return _is_matrix(code.row)
 
 
 def _scalar_units(units: Iterable[int]) -> list[int]:
@@ -163,6 +174,8 @@ class _Rdna:
         self._scalar_reads = assembler.family == "gfx12"
 
     def before(self, code: Code, state: State) -> list[Code]:
+        if not state:
+            return []
         fields: dict[str, int] = {}
         if is_vector(code) and self._trans_use and any(("trans", unit) in state for unit in code.reads):
             fields["va_vdst"] = 0
@@ -205,17 +218,10 @@ class _Rdna:
 
     def after(self, code: Code, state: State) -> None:
         if is_vector(code):
-            self._forget(state, "matrix")
+            if state:
+                self._vector_issued(code, state)
             if code.row.mnemonic.startswith("v_cmpx"):
                 state[_MASK_COMPARE] = 0
-            elif code.row.mnemonic != "v_nop":
-                state.pop(_MASK_COMPARE, None)
-            for key in [k for k in state if k[0] == "trans"]:
-                state[key] += 1
-                if state[key] >= _TRANS_WINDOW:
-                    del state[key]
-            for unit in _vector_units(code.writes):
-                state.pop(("trans", unit), None)
             if self._trans_use and "trans" in code.row.flags:
                 state.update({("trans", unit): 0 for unit in _vector_units(code.writes)})
             if is_matrix(code):
@@ -231,6 +237,18 @@ class _Rdna:
                 if ("read", unit & ~1) in state:
                     state["scalar", unit] = 0
 
+    def _vector_issued(self, code: Code, state: State) -> None:
+        """What a vector instruction ends of what is pending."""
+        self._forget(state, "matrix")
+        if code.row.mnemonic != "v_nop":
+            state.pop(_MASK_COMPARE, None)
+        for key in [k for k in state if k[0] == "trans"]:
+            state[key] += 1
+            if state[key] >= _TRANS_WINDOW:
+                del state[key]
+        for unit in _vector_units(code.writes):
+            state.pop(("trans", unit), None)
+
 
 def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, processor: Processor) -> None:
     """Insert what the processor needs, in place. Memory waits must have been inserted already."""
@@ -245,19 +263,21 @@ def insert_hazard_waits(blocks: list[CodeBlock], assembler: Assembler, processor
     by_label = {block.label: block for block in blocks}
     entry: dict[str, State] = {blocks[0].label: {}}
     work = [blocks[0].label]
+    found: dict[str, list[tuple[int, list[Code]]]] = {}
     while work:
         label = work.pop()
+        block = by_label[label]
         state = dict(entry[label])
-        _walk(by_label[label].code, state, rules.before, rules.after)
-        for successor in by_label[label].successors:
+        found[label] = _walk(block.code, state, rules.before, rules.after)
+        for successor in block.successors:
             if successor not in entry:
                 entry[successor] = dict(state)
                 work.append(successor)
             elif _join(entry[successor], state):
                 work.append(successor)
     for block in blocks:
-        if block.label in entry:
-            block.code = _walk(block.code, entry[block.label], rules.before, rules.after)
+        if found.get(block.label):
+            block.code = spliced(block.code, found[block.label])
 
 
 def _walk(
@@ -265,13 +285,15 @@ def _walk(
     state: State,
     before: Callable[[Code, State], list[Code]],
     after: Callable[[Code, State], None],
-) -> list[Code]:
-    out: list[Code] = []
-    for code in codes:
-        out += before(code, state)
+) -> list[tuple[int, list[Code]]]:
+    """What the instructions need before them, by position; the state moves on to the end."""
+    found = []
+    for position, code in enumerate(codes):
+        added = before(code, state)
+        if added:
+            found.append((position, added))
         after(code, state)
-        out.append(code)
-    return out
+    return found
 
 
 def _join(known: State, other: State) -> bool:

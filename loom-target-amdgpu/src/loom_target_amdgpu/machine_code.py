@@ -7,18 +7,18 @@ moves, spills or the compiler's own branches. A register unit is the operand cod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from loom.ir.diagnostics import fail
 from loom.ir.records import record
 from loom.low.descriptors import Descriptor
-from loom_target_amdgpu.descriptors.encoding import Encoding, rows
+from loom_target_amdgpu.descriptors.encoding import Encoding, Source, rows
 from loom_target_amdgpu.isa.encode import EncodingError, encode
 from loom_target_amdgpu.isa.fields import fixed_code
 from loom_target_amdgpu.isa.registers import EXEC, SCC, VCC, inline_code, registers
-from loom_target_amdgpu.isa.tables import LITERAL, VGPR, Row, family_table
+from loom_target_amdgpu.isa.tables import LITERAL, VGPR, OperandField, Row, family_table
 from loom_target_amdgpu.isa.waits import waitcnt_immediate
 
 if TYPE_CHECKING:
@@ -125,27 +125,68 @@ def _implicit(names: tuple[str, ...], family: str) -> tuple[int, ...]:
     return tuple(unit for name in names for unit in table.get(name, ()))
 
 
-def _units(row: Row, codes: Mapping[str, int], wave: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    reads = list(_implicit(row.implicit_reads, row.family))
-    writes = list(_implicit(row.implicit_writes, row.family))
-    null = registers(row.family).null
+class _Touched(NamedTuple):
+    """What an operand of a row touches: ``count`` registers from its code on, or those of a fixed operand."""
+
+    name: str
+    fixed: tuple[int, ...] | None
+    count: int
+    reads: bool
+    writes: bool
+
+
+@cache
+def _footprint(row: Row, wave: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[_Touched, ...]]:
+    """Registers that a row reads and writes without naming them, and what its operands touch."""
+    touched = []
     for operand in row.operands:
-        code = codes[operand.name] if operand.ranges else fixed_code(row.family, operand)
-        if code < 0 or code == null or (128 <= code <= LITERAL and code != SCC) or operand.kind in _PLAIN:
+        if operand.kind in _PLAIN:
             continue
-        if operand.width_bits == 1:
-            count = wave // 32
+        count = wave // 32 if operand.width_bits == 1 else max(1, operand.width_bits // 32)
+        fixed: tuple[int, ...] | None = None
+        if not operand.ranges:
+            code = fixed_code(row.family, operand)
+            if operand.width_bits != 1:
+                count = 2 if code in (VCC, EXEC) else 1
+            fixed = tuple(range(code, code + count)) if _is_register(row.family, code) else ()
+        touched.append(_Touched(operand.name, fixed, count, operand.direction != "out", operand.direction != "in"))
+    reads, writes = (_implicit(names, row.family) for names in (row.implicit_reads, row.implicit_writes))
+    return reads, writes, tuple(touched)
+
+
+def _is_register(family: str, code: int) -> bool:
+    return code >= 0 and code != registers(family).null and (not 128 <= code <= LITERAL or code == SCC)
+
+
+def _units(row: Row, codes: Mapping[str, int], wave: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    reads, writes, touched = _footprint(row, wave)
+    for name, fixed, count, is_read, is_written in touched:
+        if fixed is not None:
+            units = fixed
         else:
-            count = max(1, operand.width_bits // 32) if operand.ranges else 2 if code in (VCC, EXEC) else 1
-        units = range(code, code + count)
-        if operand.direction != "out":
-            reads.extend(units)
-        if operand.direction != "in":
-            writes.extend(units)
-    return tuple(reads), tuple(writes)
+            code = codes[name]
+            if code < VGPR and not _is_register(row.family, code):
+                continue
+            units = (code,) if count == 1 else tuple(range(code, code + count))
+        if is_read:
+            reads += units
+        if is_written:
+            writes += units
+    return reads, writes
 
 
 _PLAIN: Final = frozenset({"imm", "imm16", "simm16", "branch16", "hwreg16", "offset", "lit32", "lit16"})
+
+
+def spliced(codes: list[Code], added: Iterable[tuple[int, Sequence[Code]]]) -> list[Code]:
+    """Code with more in it: (position, what comes before the instruction there) by position."""
+    out: list[Code] = []
+    done = 0
+    for position, more in added:
+        out += codes[done:position]
+        out += more
+        done = position
+    return out + codes[done:]
 
 
 class Assembler:
@@ -157,6 +198,7 @@ class Assembler:
         self.constant_bus = constant_bus
         self.table = family_table(family)
         self.names = registers(family).codes
+        self._rows: dict[tuple[str, str | None, str | None], Row] = {}
 
     def plain(
         self,
@@ -171,7 +213,10 @@ class Assembler:
         **codes: int,
     ) -> Code:
         """An instruction the compiler itself adds, by table mnemonic and operand codes."""
-        row = self.table.find(mnemonic, format, form, wave=self.wave)
+        key = mnemonic, format, form
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self.table.find(mnemonic, format, form, wave=self.wave)
         data = encode(row, codes, modifiers or {}, literal)
         return Code(row, codes, data, self.wave, loc, target, literal)
 
@@ -191,9 +236,9 @@ class Assembler:
         encoding = descriptor.encoding
         assert isinstance(encoding, Encoding)
         problem = ""
-        for row in rows(encoding, self.family, self.wave):
+        for row, fields in _encodings(encoding, self.family, self.wave):
             try:
-                codes, modifiers, literal = self._fields(row, encoding, results, operands, immediates)
+                codes, modifiers, literal = self._fields(row, encoding, fields, results, operands, immediates)
                 data = encode(row, codes, modifiers, literal)
             except EncodingError as error:
                 problem = str(error)
@@ -202,7 +247,8 @@ class Assembler:
             if problem:
                 continue
             code = Code(row, codes, data, self.wave, loc, literal=literal)
-            code.drains = _drains(descriptor, immediates)
+            if descriptor.schedule_class == "wait":
+                code.drains = _drains(immediates)
             return code
         raise fail(
             "TARGET/047",
@@ -217,20 +263,22 @@ class Assembler:
         self,
         row: Row,
         encoding: Encoding,
+        fields: Sequence[tuple[OperandField, Source]],
         results: Sequence[int],
         operands: Sequence[int],
         immediates: Mapping[str, object],
     ) -> tuple[dict[str, int], dict[str, int], int | None]:
         codes: dict[str, int] = {}
         literal: int | None = None
-        fields = [operand for operand in row.operands if operand.ranges]
-        for field, source in zip(fields, encoding.sources, strict=True):
-            constant = field.kind in _CONSTANT_KINDS
+        for field, source in fields:
             if source.result is not None:
                 codes[field.name] = results[source.result]
-            elif source.operand is not None:
+                continue
+            if source.operand is not None:
                 codes[field.name] = operands[source.operand]
-            elif source.immediate is not None:
+                continue
+            constant = field.kind in _CONSTANT_KINDS
+            if source.immediate is not None:
                 value = immediates[source.immediate]
                 if isinstance(value, str):
                     if value not in _FLOAT_TOKENS or not constant:
@@ -268,21 +316,32 @@ class Assembler:
 
     def _bus_problem(self, row: Row, codes: Mapping[str, int]) -> str:
         """Why a vector instruction reads too many scalar values; empty if it does not."""
-        if not row.format.startswith("VOP"):
-            return ""
-        scalars = {
-            codes[o.name]
-            for o in row.operands
-            if o.ranges
-            and o.direction != "out"
-            and codes[o.name] < VGPR
-            and not 128 <= codes[o.name] < LITERAL
-            and o.kind not in _PLAIN
-        }
-        if "vcc" in row.implicit_reads:
+        names, vcc = _scalar_sources(row)
+        scalars = {code for name in names if (code := codes[name]) < VGPR and not 128 <= code < LITERAL}
+        if vcc:
             scalars.add(VCC)
         limit = self.constant_bus
         return f"{len(scalars)} scalar values, the limit is {limit}" if len(scalars) > limit else ""
+
+
+@cache
+def _encodings(
+    encoding: Encoding, family: str, wave: int
+) -> tuple[tuple[Row, tuple[tuple[OperandField, Source], ...]], ...]:
+    """The rows that can encode a descriptor, each with its fields and where they come from."""
+    return tuple(
+        (row, tuple(zip((o for o in row.operands if o.ranges), encoding.sources, strict=True)))
+        for row in rows(encoding, family, wave)
+    )
+
+
+@cache
+def _scalar_sources(row: Row) -> tuple[tuple[str, ...], bool]:
+    """Names of the operands of a vector instruction that may read scalars, and whether it reads ``vcc`` anyway."""
+    if not row.format.startswith("VOP"):
+        return (), False
+    named = (o.name for o in row.operands if o.ranges and o.direction != "out" and o.kind not in _PLAIN)
+    return tuple(named), "vcc" in row.implicit_reads
 
 
 def _bits(value: object) -> int:
@@ -300,8 +359,6 @@ def _bits(value: object) -> int:
 _DRAINING: Final = frozenset({"vmcnt", "lgkmcnt", "vscnt", "loadcnt", "storecnt", "dscnt", "kmcnt"})
 
 
-def _drains(descriptor: Descriptor, immediates: Mapping[str, object]) -> Mapping[str, int] | None:
+def _drains(immediates: Mapping[str, object]) -> Mapping[str, int]:
     """What an authored wait instruction waits for."""
-    if descriptor.schedule_class != "wait":
-        return None
     return {name: value for name, value in immediates.items() if name in _DRAINING and isinstance(value, int)}

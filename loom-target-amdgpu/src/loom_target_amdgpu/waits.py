@@ -10,14 +10,15 @@ Source: LLVM "User Guide for AMDGPU Backend", section Memory Model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from loom.ir.records import mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.tables import Row
 from loom_target_amdgpu.isa.waits import Counter, maximum, same_counter
-from loom_target_amdgpu.machine_code import Assembler, Code
+from loom_target_amdgpu.machine_code import Assembler, Code, spliced
 
 _VECTOR_MEMORY: Final = frozenset(
     {"GLOBAL", "VGLOBAL", "SCRATCH", "VSCRATCH", "MUBUF", "VBUFFER", "MTBUF", "FLAT", "VFLAT"}
@@ -32,6 +33,7 @@ _COUNTER_OF_FIELD: Final = {
     "dscnt": Counter.LDS,
     "kmcnt": Counter.SCALAR,
 }
+_State = list["_Pending"]
 BARRIERS: Final = frozenset({"s_barrier", "s_barrier_signal"})
 _SPLIT: Final = {
     Counter.LOAD: "s_wait_loadcnt",
@@ -41,6 +43,7 @@ _SPLIT: Final = {
 }
 
 
+@cache
 def events(row: Row) -> tuple[Counter, ...]:
     """The kinds of operations that an instruction starts."""
     if row.format == "SMEM":
@@ -59,29 +62,37 @@ def events(row: Row) -> tuple[Counter, ...]:
 
 
 class _Pending:
-    """One hardware counter: registers with a pending transfer, and what is known of the rest."""
+    """One hardware counter: registers with a pending transfer, and what is known of the rest.
 
-    __slots__ = ("busy", "flat", "ordered", "unordered")
+    ``ordered`` has the number of the operation that a register waits for, counted as ``issued`` counts them from the
+    start of the block; what was issued before the block has numbers from 0 down.
+    """
+
+    __slots__ = ("busy", "flat", "issued", "ordered", "unordered")
 
     def __init__(self) -> None:
+        self.issued = 0
         self.ordered: dict[int, int] = {}
         self.unordered: set[int] = set()
         self.busy = False
         self.flat = False
 
-    def copy(self) -> _Pending:
+    def following(self, limit: int) -> _Pending:
+        """The same at the start of a block that follows. More than ``limit`` younger operations are as good as so
+        many."""
         fresh = _Pending()
-        fresh.ordered = dict(self.ordered)
+        issued = self.issued
+        fresh.ordered = {unit: max(number - issued, -limit) for unit, number in self.ordered.items()}
         fresh.unordered = set(self.unordered)
         fresh.busy, fresh.flat = self.busy, self.flat
         return fresh
 
     def join(self, other: _Pending) -> bool:
-        """Take in another path; whether anything changed."""
+        """Take in another path to the start of a block; whether anything changed."""
         changed = False
-        for unit, younger in other.ordered.items():
-            if self.ordered.get(unit, younger + 1) > younger:
-                self.ordered[unit] = younger
+        for unit, number in other.ordered.items():
+            if self.ordered.get(unit, number - 1) < number:
+                self.ordered[unit] = number
                 changed = True
         if not other.unordered <= self.unordered:
             self.unordered |= other.unordered
@@ -91,18 +102,16 @@ class _Pending:
             changed = True
         return changed
 
-    def needed(self, units: Iterable[int]) -> int | None:
+    def needed(self, units: tuple[int, ...]) -> int | None:
         """How many operations may stay outstanding once these registers are touched; None: any number."""
-        count: int | None = None
-        for unit in units:
-            if unit in self.unordered:
-                return 0
-            younger = self.ordered.get(unit)
-            if younger is not None and (count is None or younger < count):
-                count = younger
-        if count is not None and (self.unordered or self.flat):
+        if not self.unordered.isdisjoint(units):
             return 0
-        return count
+        ordered = self.ordered
+        if ordered.keys().isdisjoint(units):
+            return None
+        if self.unordered or self.flat:
+            return 0
+        return self.issued - max(ordered[unit] for unit in units if unit in ordered)
 
     def wait(self, count: int) -> None:
         """At most ``count`` operations are outstanding now."""
@@ -111,7 +120,8 @@ class _Pending:
             self.unordered.clear()
             self.busy = self.flat = False
             return
-        self.ordered = {unit: younger for unit, younger in self.ordered.items() if younger < count}
+        oldest = self.issued - count
+        self.ordered = {unit: number for unit, number in self.ordered.items() if number > oldest}
 
 
 @mutable_record
@@ -124,6 +134,16 @@ class WaitCounts:
     partial: int = 0
 
 
+@cache
+def _counters(family: str) -> tuple[tuple[Counter, ...], dict[Counter, int], tuple[int, ...]]:
+    """The counters of a family by name, the place of the one that counts each kind of operation, and the largest
+    counts. Kinds that share a counter are represented by the first of them."""
+    identity = {kind: next(first for first in Counter if same_counter(family, first, kind)) for kind in Counter}
+    found = sorted(set(identity.values()) - {Counter.EXPORT}, key=lambda c: c.name)
+    places = {kind: found.index(first) for kind, first in identity.items() if first in found}
+    return tuple(found), places, tuple(maximum(family, counter) for counter in found)
+
+
 class WaitInserter:
     """Inserts waits into the blocks of one function, in place."""
 
@@ -131,92 +151,89 @@ class WaitInserter:
         self._blocks = blocks
         self._asm = assembler
         self._family = assembler.family
-        # Kinds that share a counter are represented by the first of them.
-        self._identity = {
-            kind: next(first for first in Counter if same_counter(self._family, first, kind)) for kind in Counter
-        }
-        self._counters = sorted(set(self._identity.values()) - {Counter.EXPORT}, key=lambda c: c.name)
+        self._counters, self._places, self._limits = _counters(assembler.family)
+        self._started: dict[Row, tuple[int, ...]] = {}
         self.counts = WaitCounts(explicit=sum(code.drains is not None for block in blocks for code in block.code))
 
     def run(self) -> None:
-        """Analyse to a fixed point, then insert."""
+        """Analyse to a fixed point; what the last visit of a block finds is what to insert there."""
         by_label = {block.label: block for block in self._blocks}
-        before: dict[str, dict[Counter, _Pending]] = {}
+        before: dict[str, _State] = {}
         if not self._blocks:
             return
-        before[self._blocks[0].label] = self._empty()
+        before[self._blocks[0].label] = [_Pending() for _ in self._counters]
         work = [self._blocks[0].label]
+        found: dict[str, list[tuple[int, dict[int, int]]]] = {}
         while work:
             label = work.pop()
             block = by_label[label]
-            state = {counter: pending.copy() for counter, pending in before[label].items()}
-            for code in block.code:
-                self._step(code, state)
+            state = self._following(before[label])
+            steps = ((position, self._step(code, state)) for position, code in enumerate(block.code))
+            found[label] = [step for step in steps if step[1]]
+            if not block.successors:
+                continue
+            state = self._following(state)
             for successor in block.successors:
                 known = before.get(successor)
                 if known is None:
-                    before[successor] = {counter: pending.copy() for counter, pending in state.items()}
+                    before[successor] = self._following(state)
                     work.append(successor)
                 else:
-                    changed = [known[counter].join(state[counter]) for counter in self._counters]
+                    changed = [one.join(other) for one, other in zip(known, state, strict=True)]
                     if any(changed):
                         work.append(successor)
         for block in self._blocks:
-            start = before.get(block.label)
-            if start is None:
-                continue
-            out: list[Code] = []
-            for code in block.code:
-                out += self._waits(self._step(code, start), code.loc)
-                out.append(code)
-            block.code = out
+            if found.get(block.label):
+                waits = ((at, self._waits(needs, block.code[at].loc)) for at, needs in found[block.label])
+                block.code = spliced(block.code, waits)
 
-    def _empty(self) -> dict[Counter, _Pending]:
-        return {counter: _Pending() for counter in self._counters}
+    def _following(self, state: _State) -> _State:
+        return [pending.following(limit) for pending, limit in zip(state, self._limits, strict=True)]
 
-    def _step(self, code: Code, state: dict[Counter, _Pending]) -> dict[Counter, int]:
+    def _step(self, code: Code, state: _State) -> dict[int, int]:
         """Wait for what the instruction needs, then account for what it starts; returns the waits."""
-        waits: dict[Counter, int] = {}
-        for counter in self._counters:
-            pending = state[counter]
-            count = pending.needed((*code.reads, *code.writes))
-            if count is not None:
-                waits[counter] = min(count, maximum(self._family, counter) - 1)
-        if code.row.mnemonic in BARRIERS:
-            lds = self._identity[Counter.LDS]
+        waits: dict[int, int] = {}
+        units = code.reads + code.writes
+        for counter, pending in enumerate(state):
+            if pending.busy:
+                count = pending.needed(units)
+                if count is not None:
+                    waits[counter] = min(count, self._limits[counter] - 1)
+        row = code.row
+        if row.mnemonic in BARRIERS:
+            lds = self._places[Counter.LDS]
             if state[lds].busy:
                 waits[lds] = 0
         for counter, count in waits.items():
             state[counter].wait(count)
         if code.drains is not None:
             for name, count in code.drains.items():
-                counter = self._identity[_COUNTER_OF_FIELD[name]]
-                if count < maximum(self._family, counter):
+                counter = self._places[_COUNTER_OF_FIELD[name]]
+                if count < self._limits[counter]:
                     state[counter].wait(count)
-        started = events(code.row)
-        for kind in started:
-            self._issue(kind, code, state, len(started) > 1)
+        started = self._started.get(row)
+        if started is None:
+            started = self._started[row] = tuple(self._places[kind] for kind in events(row))
+        if started:
+            self._issue(code, started, state)
         return waits
 
-    def _issue(self, kind: Counter, code: Code, state: dict[Counter, _Pending], flat: bool) -> None:
-        pending = state[self._identity[kind]]
-        limit = maximum(self._family, kind)
-        for unit, younger in pending.ordered.items():
-            if younger < limit:
-                pending.ordered[unit] = younger + 1
-        pending.busy = True
-        if kind is Counter.SCALAR:
-            pending.unordered.update(code.writes)
-            return
-        for unit in code.writes:
-            pending.ordered[unit] = 0
-        # gfx9 may report a flat access early in the domain it did not use.
-        if flat and self._family == "gfx942":
-            pending.flat = True
+    def _issue(self, code: Code, started: tuple[int, ...], state: _State) -> None:
+        for counter, kind in zip(started, events(code.row), strict=True):
+            pending = state[counter]
+            pending.issued += 1
+            pending.busy = True
+            if kind is Counter.SCALAR:
+                pending.unordered.update(code.writes)
+                continue
+            for unit in code.writes:
+                pending.ordered[unit] = pending.issued
+            # gfx9 may report a flat access early in the domain it did not use.
+            if len(started) > 1 and self._family == "gfx942":
+                pending.flat = True
 
-    def _waits(self, waits: Mapping[Counter, int], loc: object) -> list[Code]:
-        if not waits:
-            return []
+    def _waits(self, needs: Mapping[int, int], loc: object) -> list[Code]:
+        waits = {self._counters[place]: count for place, count in needs.items()}
         asm = self._asm
         if any(waits.values()):
             self.counts.partial += 1

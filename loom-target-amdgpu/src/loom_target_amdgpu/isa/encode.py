@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
 
 from loom_target_amdgpu.isa.fields import FieldCodec, FieldMode, field_codec
 from loom_target_amdgpu.isa.registers import VCC
 from loom_target_amdgpu.isa.tables import (
     AGPR,
     DPP8_MARKER,
+    IMMEDIATE_KINDS,
     LITERAL,
     LITERAL_KINDS,
     VGPR,
@@ -57,9 +60,15 @@ def encode(
     if literal is not None and used is None:
         raise EncodingError(f"{row.mnemonic}: no operand reads the literal")
     data = value.to_bytes(4 * row.word_count, "little")
-    if used is None or any(operand.kind in LITERAL_KINDS for operand in row.operands):
+    if used is None or _has_literal_field(row):
         return data
     return data + used.to_bytes(4, "little")
+
+
+@cache
+def _has_literal_field(row: Row) -> bool:
+    """Whether the literal is one of the row's own words."""
+    return any(operand.kind in LITERAL_KINDS for operand in row.operands)
 
 
 def encode_dual(
@@ -97,34 +106,82 @@ def _encode_value(
     row: Row, codes: Mapping[str, int], modifiers: Mapping[str, int], literal: int | None
 ) -> tuple[int, int | None]:
     """The instruction as an integer, and the literal its operands read."""
-    unknown = codes.keys() - {operand.name for operand in row.operands}
-    if unknown:
-        raise EncodingError(f"{row.mnemonic} ({row.format}) has no operand '{min(unknown)}'")
-    value = row.fixed_words | _half_selects(row, codes, modifiers)
-    for name, setting in modifiers.items():
-        value = _apply_modifier(row, value, name, setting)
+    names, fields = _layout(row)
+    if not codes.keys() <= names:
+        raise EncodingError(f"{row.mnemonic} ({row.format}) has no operand '{min(codes.keys() - names)}'")
+    value = row.fixed_words
+    if modifiers:
+        value |= _half_selects(row, codes, modifiers)
+        for name, setting in modifiers.items():
+            value = _apply_modifier(row, value, name, setting)
     used: int | None = None
     companions: dict[int, int] = {}
-    for operand in row.operands:
-        codec = field_codec(operand)
-        if codec.mode is FieldMode.FIXED:
+    for name, first, last, base, mask, low, operand, codec in fields:
+        code = codes.get(name)
+        if code is not None and first <= code <= last:
+            value |= (code - base & mask) << low
             continue
-        code = codes.get(operand.name)
         if codec.mode is FieldMode.LITERAL:
             used = _check_literal(row, operand, used, literal if code is None else code, literal)
-            value |= used << codec.low
+            value |= used << low
             continue
         if code is None:
-            raise EncodingError(f"{row.mnemonic} ({row.format}): operand '{operand.name}' is missing")
+            raise EncodingError(f"{row.mnemonic} ({row.format}): operand '{name}' is missing")
         if code == LITERAL and operand.kind in _CONSTANT_KINDS:
-            if operand.name not in row.literal_sources:
-                raise EncodingError(
-                    f"{row.mnemonic} ({row.format}): operand '{operand.name}' cannot be a literal"
-                )
+            if name not in row.literal_sources:
+                raise EncodingError(f"{row.mnemonic} ({row.format}): operand '{name}' cannot be a literal")
             used = _check_literal(row, operand, used, codes.get("literal", literal), literal)
         _check_tuple(row, operand, code)
         value |= _field_bits(row, operand, codec, code, companions)
     return value, used
+
+
+class _Field(NamedTuple):
+    """A field of a row. Codes from ``first`` to ``last`` fit it whatever else the instruction names."""
+
+    name: str
+    first: int
+    last: int
+    base: int
+    mask: int
+    low: int
+    operand: OperandField
+    codec: FieldCodec
+
+
+@cache
+def _layout(row: Row) -> tuple[frozenset[str], tuple[_Field, ...]]:
+    """The names of all operands of a row, and its fields."""
+    fields = []
+    for operand in row.operands:
+        codec = field_codec(operand)
+        if codec.mode is not FieldMode.FIXED:
+            first, last = _plain_codes(row, operand, codec)
+            fields.append(_Field(operand.name, first, last, codec.base, codec.mask, codec.low, operand, codec))
+    return frozenset(operand.name for operand in row.operands), tuple(fields)
+
+
+def _plain_codes(row: Row, operand: OperandField, codec: FieldCodec) -> tuple[int, int]:
+    """First and last of a range of codes that need no further check; an empty range where there is none."""
+    if codec.companion_bit >= 0 or codec.half_bit >= 0 or codec.scale != 1:
+        return 1, 0
+    if codec.mode is FieldMode.SIGNED:
+        half = (codec.mask + 1) >> 1
+        return -half, half - 1
+    if codec.mode is not FieldMode.LINEAR:
+        return 1, 0
+    first, last = codec.base, codec.base + codec.mask
+    if operand.kind in ("ssrc", "inline_int", "sgpr"):
+        last = min(last, LITERAL)
+    dwords = operand.width_bits // 32
+    if dwords > 1:
+        # Tuples of vector registers, up to where they end behind the last register.
+        first, last = max(first, VGPR), min(last, VGPR + 256 - dwords)
+        return (1, 0) if row.family in _ALIGNED_VECTOR_TUPLES or operand.kind in IMMEDIATE_KINDS else (first, last)
+    if operand.kind in _CONSTANT_KINDS and first <= LITERAL <= last:
+        # The larger part of the codes on one side of the literal: vector registers, or else scalars and constants.
+        return (VGPR, last) if last >= VGPR else (first, LITERAL - 1)
+    return first, last
 
 
 _CONSTANT_KINDS = frozenset({"ssrc", "vsrc", "vgpr_or_const", "agpr_or_const", "inline_int"})

@@ -113,9 +113,9 @@ class ModifierField:
         return max(position + high - low + 1 for low, high, position in self.bits)
 
 
-@record
+@record(eq=False)
 class Row:
-    """One instruction in one encoding form.
+    """One instruction in one encoding form. A family's table has each once, so a row equals only itself.
 
     Attributes:
         family: the table's name.
