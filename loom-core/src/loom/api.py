@@ -281,6 +281,14 @@ def compile(
             emitter="driver",
             emitter_key=format,
         )
+    if options and options.get("debug_info") and not emitter.debug_info:
+        raise fail(
+            "TARGET/036",
+            f"the format '{format}' has no debug information",
+            None,
+            emitter="driver",
+            emitter_key=format,
+        )
     names = select_roots(module, roots, emitter.root_traits, format)
     with no_collection():
         return _compile(module, names, profile, emitter, options or {}, pipeline)

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from loom.evaluate.launch import evaluate_launch_config
 from loom.ir.core import Module, Op
-from loom.ir.diagnostics import fail
+from loom.ir.diagnostics import Location, SourceLocation, fail, placed_span
 from loom.plugins.records import OpenDevice, TargetProfile
+from loom_sim.amdgpu.errors import FaultRecord, SimulationFault
 from loom_sim.amdgpu.program import LaunchReport, Program, load
 
 
@@ -68,14 +69,18 @@ class AmdgpuSimulator:
         program, name = self._program(module, kernel)
         if 0 in geometry.workgroups:
             return
-        self.last_report = program.launch(
-            name,
-            geometry.workgroups,
-            geometry.workgroup_size,
-            list(arguments),
-            dynamic_lds=geometry.dynamic_storage,
-            strict=self._strict,
-        )
+        try:
+            self.last_report = program.launch(
+                name,
+                geometry.workgroups,
+                geometry.workgroup_size,
+                list(arguments),
+                dynamic_lds=geometry.dynamic_storage,
+                strict=self._strict,
+            )
+        except SimulationFault as fault:
+            fault.location = _location(fault.record, module)
+            raise
 
     def call(self, module: Module, function: Op, arguments: Sequence[Any]) -> list[Any]:
         """Functions have no entry point in a code object; raises `LoomError`."""
@@ -99,8 +104,24 @@ class AmdgpuSimulator:
         symbol = str(kernel.attribute("callee"))
         found = self._programs.get(symbol)
         if found is None:
-            made = api.compile(module, (symbol,), self.target)
+            made = api.compile(module, (symbol,), self.target, options={"debug_info": True})
             program = load(made.result.primary.data)
             (name,) = program.kernels
             found = self._programs[symbol] = program, name
         return found
+
+
+def _location(record: FaultRecord, module: Module) -> Location:
+    """The operation that an instruction at fault was made from, or at least its place."""
+    place = record.source
+    if place is None:
+        return None
+    for op in module.walk():
+        found = SourceLocation.of(op.loc)
+        if found is not None and (found.filename, found.start_line, found.start_column) == (
+            place.file,
+            place.line,
+            place.column,
+        ):
+            return op.loc
+    return placed_span(place.file, (place.line, place.column, place.line, place.column))

@@ -70,6 +70,7 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
             strategy=strategy,
             check=check,
             selected=k.selected,
+            debug_info=bool(request.options.get("debug_info")),
         )
         for k in kernels
     ]

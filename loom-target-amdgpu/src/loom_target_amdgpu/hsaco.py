@@ -28,7 +28,7 @@ from loom_target_amdgpu.dual_issue import pair_instructions
 from loom_target_amdgpu.exec_masks import simplify_masks
 from loom_target_amdgpu.expand import CodeBlock, Expander
 from loom_target_amdgpu.hazards import insert_hazard_waits
-from loom_target_amdgpu.layout import assemble
+from loom_target_amdgpu.layout import assemble, source_lines
 from loom_target_amdgpu.machine_code import Assembler
 from loom_target_amdgpu.materialize import Materialized, materialize
 from loom_target_amdgpu.profiles import Processor, WorkgroupIds, waves_per_simd
@@ -95,13 +95,14 @@ def compile_kernel(
     strategy: Strategy = Strategy.LATENCY,
     check: bool = False,
     selected: bool = False,
+    debug_info: bool = False,
 ) -> CompiledKernel:
     """Compile one Low kernel whose structured operations have been turned into branches.
 
     ``memory`` and ``locks`` are what selection knows about addresses and locked sequences; ``check`` proves the
     schedule and the allocation afterwards, which takes about as long again.
     ``selected`` says that all of the code comes from selection: masks that nothing needs are left out then, while
-    instructions that somebody wrote stay.
+    instructions that somebody wrote stay. ``debug_info`` adds where the instructions come from and changes none.
 
     Raises:
         LoomError: the kernel needs something the processor does not have.
@@ -153,7 +154,7 @@ def compile_kernel(
     code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
-        image=evolve(image, relocations=relocations),
+        image=evolve(image, relocations=relocations, lines=source_lines(blocks, kernel.loc) if debug_info else None),
         blocks=tuple(blocks),
         vgprs=vgprs,
         sgprs=sgprs,

@@ -1,11 +1,16 @@
-"""Final code bytes: branch distances and the order of blocks."""
+"""Final code bytes: branch distances and the order of blocks; the source lines of the code."""
 
 from __future__ import annotations
 
-from loom.ir.diagnostics import fail
+from typing import TYPE_CHECKING
+
+from loom.ir.diagnostics import Location, fail, resolve
 from loom_target_amdgpu.code_object.elf import Relocation
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.encode import encode
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.debug_lines import SourceLines, SourcePlace
 
 
 def assemble(blocks: list[CodeBlock]) -> tuple[bytes, tuple[Relocation, ...]]:
@@ -45,3 +50,36 @@ def assemble(blocks: list[CodeBlock]) -> tuple[bytes, tuple[Relocation, ...]]:
                 )
             out += encode(code.row, {"simm16": distance})
     return bytes(out), tuple(relocations)
+
+
+def source_lines(blocks: list[CodeBlock], declared: Location) -> SourceLines | None:
+    """Where the code comes from, or ``None`` when it is not known where the kernel, ``declared``, does.
+
+    What the compiler inserted without a place of its own (moves, spills, idle instructions) serves the next
+    instruction of its block that has one, and at the end of a block the last that has.
+    """
+    from loom_target_amdgpu.code_object.debug_lines import SourceLines, SourcePlace, SourceRow
+
+    places: dict[int, SourcePlace | None] = {}
+
+    def place(location: object) -> SourcePlace | None:
+        # By identity: many instructions share a location, and finding its line costs more than all else here.
+        if id(location) not in places:
+            span = resolve(location)  # type: ignore[arg-type]  # codes keep packet locations
+            places[id(location)] = span and SourcePlace(span.source.name, *span.source.line_column(span.start))
+        return places[id(location)]
+
+    kernel = place(declared)
+    if kernel is None:
+        return None
+    rows = []
+    offset = 0
+    for block in blocks:
+        found = [place(code.loc) for code in block.code]
+        following = next((one for one in reversed(found) if one is not None), None)
+        for number in reversed(range(len(found))):
+            following = found[number] = found[number] or following
+        for code, one in zip(block.code, found, strict=True):
+            rows.append(SourceRow(offset, one))
+            offset += code.size
+    return SourceLines(kernel, tuple(rows))

@@ -100,7 +100,15 @@ def loom_register_emitters() -> Iterable[Emitter]:
     traits = ("kernel", "low_kernel")
     families = ("amdgpu",)
     return [
-        Emitter("amdgpu-hsaco", families, emit, lower, root_traits=traits, summary="AMD GPU code object (HSACO)"),
+        Emitter(
+            "amdgpu-hsaco",
+            families,
+            emit,
+            lower,
+            root_traits=traits,
+            debug_info=True,
+            summary="AMD GPU code object (HSACO)",
+        ),
         Emitter("amdgpu-asm", families, write, lower, root_traits=traits, summary="AMD GPU assembly"),
     ]
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from loom.check.errors import CheckError
 from loom.check.report import RuntimeIssue
 from loom.ir.core import Op
-from loom.ir.diagnostics import LoomError, SourceLocation
+from loom.ir.diagnostics import Location, LoomError, SourceLocation, excerpt
 
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -27,15 +27,17 @@ def runtime_issue(error: Exception, *, stage: str, provider: str, op: Op | None 
     | one with a `record` that has a `kind`, such as a fault in simulated code | `device` | the record's kind |
     | any other class that a plugin defines; `OSError`, `MemoryError` | `device` | the class, in snake case |
     | any other built-in exception: a defect of the provider | `internal` | the class, in snake case |
+
+    The place is that of the diagnostic, or the `location` that the exception has; else that of `op`.
     """
     message, hint = str(error) or type(error).__name__, None
-    place = SourceLocation.of(op.loc) if op is not None else None
+    location: Location = getattr(error, "location", None)
     kind = _snake_case(type(error).__name__)
     if isinstance(error, LoomError) and error.diagnostics:
         category, kind = "program", error.diagnostics[0].code
         message = "; ".join(diagnostic.message for diagnostic in error.diagnostics)
         hint = error.diagnostics[0].hint
-        place = SourceLocation.of(error.diagnostics[0].location) or place
+        location = error.diagnostics[0].location
     elif isinstance(error, CheckError):
         category, kind = "check", "invalid_input"
     elif isinstance(recorded := getattr(getattr(error, "record", None), "kind", None), str):
@@ -45,7 +47,12 @@ def runtime_issue(error: Exception, *, stage: str, provider: str, op: Op | None 
     else:
         category = "internal"
         message = f"{type(error).__name__}: {message}{_origin(error.__traceback__)}"
-    return RuntimeIssue(category, provider, stage, kind, message, op.name if op else None, place, hint)
+    place = SourceLocation.of(location)
+    if place is None and op is not None:
+        place = SourceLocation.of(op.loc)
+    return RuntimeIssue(
+        category, provider, stage, kind, message, op.name if op else None, place, hint, excerpt(location)
+    )
 
 
 def _snake_case(name: str) -> str:

@@ -55,7 +55,8 @@ class RuntimeIssue:
     """Why a sample could not be carried out to its expectations.
 
     `category` names whose fault it is (such as `compile` or `device`), `provider` who reported it,
-    `stage` what was being done and `kind` what went wrong.
+    `stage` what was being done and `kind` what went wrong. `excerpt` is the source line of `source_location`, with
+    carets below the place.
     """
 
     category: str
@@ -66,6 +67,7 @@ class RuntimeIssue:
     op: str | None = None
     source_location: SourceLocation | None = None
     fix_hint: str | None = None
+    excerpt: str | None = None
 
 
 @frozen

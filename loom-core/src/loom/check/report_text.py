@@ -146,6 +146,8 @@ def _failed_lines(expectations: Expectations, issue: RuntimeIssue | None) -> lis
         place = f"{issue.source_location}: " if issue.source_location else ""
         code = f" [{issue.kind}]" if issue.category == "program" else ""
         lines.append(Line(f"  {place}{issue.stage} ({issue.provider}){code}: {issue.message}"))
+        if issue.excerpt:
+            lines += [Line(f"  {text}") for text in issue.excerpt.splitlines()]
         if issue.fix_hint:
             lines.append(Line(f"    hint: {issue.fix_hint}"))
     for failure in expectations.failures:

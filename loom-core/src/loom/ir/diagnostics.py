@@ -217,6 +217,12 @@ class Diagnostic:
 _LONGEST_LINE = 500
 
 
+def excerpt(location: Location) -> str | None:
+    """The source line of a location with a caret below the place; ``None`` where the text is not known."""
+    span = resolve(location)
+    return "\n".join(_excerpt(span, "", "")) or None if span is not None else None
+
+
 def _excerpt(span: Span, colour: str, off: str) -> list[str]:
     if not span.source.text:
         # Only names and positions are known of the source of a bytecode module.

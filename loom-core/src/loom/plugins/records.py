@@ -106,7 +106,9 @@ class EmitResult:
 class Emitter:
     """An artifact format. ``needs_target`` is false for target-neutral formats.
 
-    ``lower`` returns the module with target Low in place of the selected roots, for inspection.
+    ``lower`` returns the module with target Low in place of the selected roots, for inspection. With ``debug_info``
+    the emitter knows the option of that name: true asks it to say in the artifact which source line machine code
+    comes from, and leaves the code as it is.
     """
 
     format: str
@@ -116,6 +118,7 @@ class Emitter:
     needs_target: bool = True
     root_traits: tuple[str, ...] = ("kernel",)
     summary: str = ""
+    debug_info: bool = False
 
 
 class OpenDevice(Protocol):
@@ -125,7 +128,8 @@ class OpenDevice(Protocol):
     overlap, and then share memory on the device too. A device that runs no functions has an attribute
     ``runs_functions`` that is false; the reference evaluator then runs them. One whose functions cannot return the
     buffers they are given has a ``returns_buffers`` that is false. What went wrong is raised, as ``LoomError`` or as an
-    exception with a ``record`` that has a ``kind``; a device that reports events as it goes has a method
+    exception with a ``record`` that has a ``kind``, and with a ``location`` where it knows the place in the program;
+    a device that reports events as it goes has a method
     ``take_events`` (see :mod:`loom.check.events`).
     """
 

@@ -83,6 +83,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dump-ir-output", default="stderr", metavar="WHERE", help="stderr, stdout, '-' or a file (default: stderr)"
     )
+    parser.add_argument(
+        "-g",
+        "--debug-info",
+        action="store_true",
+        help="say in the artifact which source line each instruction comes from; the code stays the same",
+    )
     parser.add_argument("--verify-machine", action="store_true", help=VERIFY_MACHINE_HELP)
     parser.add_argument(
         "--compile-report",
@@ -160,7 +166,8 @@ def _run(args: argparse.Namespace, checks: frozenset[str], pipeline: list[Reques
         api.verify(module)
     stages = list(STAGES) if args.dump_ir_after_all else args.dump_ir_after
     with verifying(args.verify_machine):
-        compilation = api.compile(module, args.root, args.target, args.format, {"format": args.format}, pipeline)
+        options = {"format": args.format, "debug_info": args.debug_info}
+        compilation = api.compile(module, args.root, args.target, args.format, options, pipeline)
     texts = [(args.dump_ir_output, _dump_text(_dumps(compilation, stages), args.dump_ir_format))]
     if args.compile_report != "none":
         report = compile_report(compilation, args.compile_report, args.format)

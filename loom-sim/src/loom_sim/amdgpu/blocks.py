@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,6 +18,9 @@ from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.runtime import StaticFault
 from loom_sim.amdgpu.state import SCC
 from loom_sim.amdgpu.traits import Traits
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.debug_lines import SourcePlace
 
 _HANDLERS: tuple[Callable[[Emitter, Instruction], bool], ...] = (
     relative.translate,
@@ -89,12 +92,20 @@ class Block:
 
 
 class Code:
-    """The instructions of a code object, decoded on demand."""
+    """The instructions of a code object, decoded on demand. ``source_of`` says where one at an address comes from."""
 
-    def __init__(self, image: bytes, base: int, traits: Traits, wave_size: int) -> None:
+    def __init__(
+        self,
+        image: bytes,
+        base: int,
+        traits: Traits,
+        wave_size: int,
+        source_of: Callable[[int], SourcePlace | None] = lambda address: None,
+    ) -> None:
         from loom_target_amdgpu.isa.tables import family_table
 
         load_all()
+        self.source_of = source_of
         self._image = image
         self._base = base
         self._table = family_table(traits.family)
@@ -129,6 +140,11 @@ class Code:
     def known(self) -> list[Instruction]:
         """All instructions decoded so far; after `scan`, all that its entry leads to."""
         return list(self._known.values())
+
+    def describe(self, inst: Instruction) -> str:
+        """An instruction with its address and, where known, its source."""
+        source = self.source_of(inst.address)
+        return f"`{inst.text}` at {inst.address:#x}" + (f" ({source})" if source is not None else "")
 
     def hexadecimal(self, inst: Instruction) -> str:
         """The bytes of an instruction, in the order they have in memory."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from loom_sim.amdgpu.errors import LaunchError
 from loom_sim.amdgpu.machine import Machine
 from loom_sim.amdgpu.program import LaunchReport, Program
 from loom_sim.amdgpu.state import EXEC_LO, SCC, Array, Group, as_words, resolve
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.debug_lines import SourcePlace
 
 _SCALARS = 106
 _NAMED = {"vcc_lo": 106, "vcc_hi": 107, "exec_lo": 126, "exec_hi": 127}
@@ -40,17 +43,26 @@ class Stop:
     Attributes:
         address: of the instruction, in the code object.
         instruction: its text.
+        source: where it comes from, or None if the code object does not say.
         waves: (workgroup, wave within it) of each wave that stops here; workgroups are numbered with x fastest.
     """
 
     def __init__(
-        self, group: Group, machine: Machine, vectors: int, text: str, first_workgroup: int, per_group: int
+        self,
+        group: Group,
+        machine: Machine,
+        vectors: int,
+        text: str,
+        source: SourcePlace | None,
+        first_workgroup: int,
+        per_group: int,
     ) -> None:
         self._group = group
         self._machine = machine
         self._vectors = vectors
         self.address = group.pc
         self.instruction = text
+        self.source = source
         self.waves = tuple((first_workgroup + wave // per_group, wave % per_group) for wave in group.waves.tolist())
 
     @property
@@ -152,6 +164,27 @@ class Debugger:
         self.breakpoints.add(place + offset)
         return place + offset
 
+    def break_at_line(self, file: str, line: int) -> tuple[int, ...]:
+        """Set breakpoints where runs of instructions of a source line start; returns their addresses.
+
+        Args:
+            file: as the compiler was given it, or the last parts of that path.
+            line: from 1.
+
+        Raises:
+            LaunchError: no instruction comes from the line, or the code object has no line table.
+        """
+        lines = self._program.lines
+        found = lines.addresses(file, line)
+        if not found:
+            known = ", ".join(lines.files())
+            raise LaunchError(
+                f"no instruction comes from {file}:{line}; "
+                + (f"the code comes from: {known}" if known else "the code object has no line table")
+            )
+        self.breakpoints.update(found)
+        return found
+
     def launch(
         self,
         name: str,
@@ -184,7 +217,8 @@ class Debugger:
         """Waves are about to execute an instruction (`program.Control`)."""
         if not self._stepping and group.pc not in self.breakpoints:
             return
-        action = self._on_stop(Stop(group, machine, vectors, text(), *self._batch))
+        source = self._program.source_of(group.pc)
+        action = self._on_stop(Stop(group, machine, vectors, text(), source, *self._batch))
         if action is Action.QUIT:
             raise Quit
         self._stepping = action is Action.STEP

@@ -314,9 +314,11 @@ class Scheduler:
             other = (first[slots] >= 0) & (first[slots] != parked.address)
             if other.any():
                 row = int(np.flatnonzero(other)[0])
+                code = self.translator.code
+                there = code.describe(code.at(int(first[slots[row]])))
                 record = FaultRecord(
                     "barrier_divergence",
-                    f"waves of one workgroup wait at different barriers, here and at {int(first[slots[row]]):#x}",
+                    f"waves of one workgroup wait at different barriers, here and with {there}",
                     pc=parked.address,
                     instruction=self.translator.code.at(parked.address).text,
                 )

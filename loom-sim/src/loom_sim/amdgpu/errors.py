@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import attrs
+
+if TYPE_CHECKING:
+    from loom.ir.diagnostics import Location
+    from loom_target_amdgpu.code_object.debug_lines import SourcePlace
 
 
 @attrs.frozen(slots=True)
@@ -12,7 +18,8 @@ class FaultRecord:
     `kind` is a stable short name: `out_of_bounds`, `misaligned`, `missing_wait`, `hazard`, `uninitialized`,
     `race`, `barrier_divergence`, `step_budget`, `lds_out_of_range`, `scratch_out_of_range`, `invalid_pc`,
     `unsupported`, `illegal_instruction`, `trap`. `pc` is the instruction's address in the code object (its ELF virtual
-    address). Fields that do not apply are None.
+    address). `source` is where the instruction comes from, if the code object has a line table. Fields that do not
+    apply are None.
     """
 
     kind: str
@@ -24,6 +31,7 @@ class FaultRecord:
     wave: int | None = None
     lane: int | None = None
     address: int | None = None
+    source: SourcePlace | None = None
 
     def __str__(self) -> str:
         where = []
@@ -33,6 +41,8 @@ class FaultRecord:
             where.append(f"at {self.pc:#x}")
         if self.instruction is not None:
             where.append(f"`{self.instruction}`")
+        if self.source is not None:
+            where.append(f"source {self.source}")
         if self.workgroup is not None:
             where.append(f"workgroup {self.workgroup}")
         if self.wave is not None:
@@ -57,11 +67,15 @@ class LaunchError(SimulationError):
 
 
 class SimulationFault(SimulationError):
-    """The program did something hardware may hide: see `record`."""
+    """The program did something hardware may hide: see `record`.
+
+    `location` is the place in a Loom module, set by who knows the module.
+    """
 
     def __init__(self, record: FaultRecord) -> None:
         super().__init__(str(record))
         self.record = record
+        self.location: Location = None
 
     def __reduce__(self) -> tuple[type[SimulationFault], tuple[FaultRecord]]:
         return type(self), (self.record,)  # the message is not what it is made of

@@ -31,6 +31,8 @@ from loom_sim.amdgpu.trace import Control, Observer
 from loom_sim.amdgpu.traits import FAMILIES, Traits, traits_of
 
 if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.debug_lines import SourcePlace
+    from loom_target_amdgpu.code_object.line_table import LineTable
     from loom_target_amdgpu.code_object.reader import CodeObject, Kernel
     from loom_target_amdgpu.profiles import Processor
 
@@ -110,7 +112,8 @@ def _triple(value: Sequence[int] | int, what: str) -> tuple[int, int, int]:
 class Program:
     """A loaded code object."""
 
-    def __init__(self, code_object: CodeObject, processor: Processor, traits: Traits) -> None:
+    def __init__(self, data: bytes, code_object: CodeObject, processor: Processor, traits: Traits) -> None:
+        self._data = data
         self._object = code_object
         self.processor = processor
         self._traits = traits
@@ -120,6 +123,20 @@ class Program:
     def code_object(self) -> CodeObject:
         """The parsed code object."""
         return self._object
+
+    @cached_property
+    def lines(self) -> LineTable:
+        """Which source lines instructions come from; empty where the code object does not say or cannot be read."""
+        from loom_target_amdgpu.code_object.line_table import LineTable, LineTableError, read_line_table
+
+        try:
+            return read_line_table(self._data)
+        except LineTableError:
+            return LineTable()  # of no consequence for what the code does; listings say what is wrong with it
+
+    def source_of(self, address: int) -> SourcePlace | None:
+        """Where the instruction at an address comes from, if that is known."""
+        return self.lines.at(address)
 
     @cached_property
     def kernels(self) -> Mapping[str, KernelInfo]:
@@ -160,7 +177,7 @@ class Program:
         if found is None:
             low, image = self._image
             descriptor = kernel.descriptor
-            code = Code(bytes(image), low, traits, descriptor.wave_size)
+            code = Code(bytes(image), low, traits, descriptor.wave_size, self.source_of)
             vectors = descriptor.vgpr_count(self.processor.require_generation())
             found = self._translators[key] = Translator(
                 code,
@@ -244,7 +261,8 @@ class Program:
         kernarg_segment = space.map(segment, "the kernel arguments", writable=False)
         translator = self._translator(kernel, traits, strict, control is not None)
         x, y, z = shape.workgroup_size
-        ordering = Ordering(-(-(x * y * z) // descriptor.wave_size)) if strict else None
+        waves_per_workgroup = -(-(x * y * z) // descriptor.wave_size)
+        ordering = Ordering(waves_per_workgroup, translator.code.describe) if strict else None
         steps = 0
 
         def work(batches: Sequence[tuple[int, int]]) -> Counts:
@@ -395,13 +413,14 @@ class Program:
         wx, wy, _ = shape.workgroups
 
         def locate(record: FaultRecord, group: Group, row: int | None) -> FaultRecord:
-            number = None if row is None else int(group.waves[row])
-            if number is None:
-                return attrs.evolve(record, kernel=kernel.name)
+            source = None if record.pc is None else self.source_of(record.pc)
+            record = attrs.evolve(record, kernel=kernel.name, source=source)
+            if row is None:
+                return record
+            number = int(group.waves[row])
             workgroup = first + int(slot[number])
             return attrs.evolve(
                 record,
-                kernel=kernel.name,
                 wave=number % per_group,
                 workgroup=(workgroup % wx, workgroup // wx % wy, workgroup // (wx * wy)),
             )
@@ -491,4 +510,4 @@ def load(code_object: bytes, processor: str | None = None) -> Program:
             raise LoadError(f"a code object for {made_for.name} does not run on {processor}")
     if chosen.family not in FAMILIES:
         raise LoadError(f"{chosen.name} cannot be emulated; families that can: {', '.join(FAMILIES)}")
-    return Program(parsed, chosen, traits_of(chosen.family, chosen.name))
+    return Program(bytes(code_object), parsed, chosen, traits_of(chosen.family, chosen.name))

@@ -23,7 +23,7 @@ Words are refined to bytes in memory that is accessed by less than a word or at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -179,9 +179,10 @@ _PENDING = 64
 
 
 class Ordering:
-    """Time of one launch, and the buffers' stamps."""
+    """Time of one launch, and the buffers' stamps. ``describe`` tells which instruction one is and where it is."""
 
-    def __init__(self, waves_per_workgroup: int) -> None:
+    def __init__(self, waves_per_workgroup: int, describe: Callable[[Instruction], str]) -> None:
+        self.describe = describe
         self.waves_per_workgroup = waves_per_workgroup
         self.sites: list[Instruction | None] = [None]
         self._shadows: dict[int, Shadow] = {}
@@ -460,7 +461,7 @@ class Moment:
         k = int(np.flatnonzero(bad)[0])
         stamp, own = int(prior[k]), int(mine[k])
         site = watch.ordering.sites[stamp >> int(_TIME_SHIFT)]
-        what = "an instruction" if site is None else f"`{site.text}` at {site.address:#x}"
+        what = "an instruction" if site is None else watch.ordering.describe(site)
         size = watch.ordering.waves_per_workgroup
         wave, own_wave = (number >> int(_WAVE_SHIFT) & int(_WAVES) for number in (stamp, own))
         who = f"lane {stamp >> int(_LANE_SHIFT) & 63} of wave {wave % size}"

@@ -53,13 +53,16 @@ class Control(Protocol):
 
 @attrs.frozen(slots=True)
 class _Slice:
-    """A slice of one wave's row; `lanes` is -1 where the number of active lanes means nothing."""
+    """A slice of one wave's row; `lanes` is -1 where the number of active lanes means nothing, `source` is empty where
+    it is not known.
+    """
 
     wave: int
     name: str
     start: int
     duration: int
     lanes: int
+    source: str
 
 
 class Timeline:
@@ -68,15 +71,23 @@ class Timeline:
     Args:
         limit: number of slices to keep.
         instructions: also a slice for each instruction, inside the one of its block.
+        source_of: says where the instruction at an address comes from (`Program.source_of`); slices then tell.
 
     Attributes:
         recorded, dropped: slices kept and left out.
         cut_at: time of the first slice left out, or None.
     """
 
-    def __init__(self, limit: int = DEFAULT_TRACE_LIMIT, *, instructions: bool = False) -> None:
+    def __init__(
+        self,
+        limit: int = DEFAULT_TRACE_LIMIT,
+        *,
+        instructions: bool = False,
+        source_of: Callable[[int], object | None] = lambda address: None,
+    ) -> None:
         self.limit = limit
         self.instructions = instructions
+        self._source_of = source_of
         self.dropped = 0
         self.cut_at: int | None = None
         self._slices: list[_Slice] = []
@@ -84,6 +95,7 @@ class Timeline:
         self._per_group = 1
         self._waiting: dict[int, int] = {}
         self._ended: dict[int, int] = {}
+        self._sources: dict[Block, list[str]] = {}
 
     @property
     def recorded(self) -> int:
@@ -104,18 +116,26 @@ class Timeline:
             return
         name = f"{block.instructions[0].address:#x} {block.instructions[0].mnemonic}"
         texts = [inst.text for inst in block.instructions] if self.instructions else []
+        sources = self._sources_of(block)
         active = lanes.sum(axis=1).tolist()
         for wave, count in zip((waves + self._first).tolist(), active, strict=True):
             arrived = self._waiting.pop(wave, None)
             if arrived is not None and start > arrived:
-                self._keep(_Slice(wave, "barrier", arrived, start - arrived, -1))
-            self._keep(_Slice(wave, name, start, length, count))
+                self._keep(_Slice(wave, "barrier", arrived, start - arrived, -1, ""))
+            self._keep(_Slice(wave, name, start, length, count, sources[0]))
             for k, text in enumerate(texts):
-                self._keep(_Slice(wave, text, start + k, 1, count))
+                self._keep(_Slice(wave, text, start + k, 1, count, sources[k]))
             if block.end.kind == "barrier":
                 self._waiting[wave] = start + length
             elif block.end.kind == "stop":
                 self._ended[wave] = start + length
+
+    def _sources_of(self, block: Block) -> list[str]:
+        found = self._sources.get(block)
+        if found is None:
+            shown = block.instructions if self.instructions else block.instructions[:1]
+            found = self._sources[block] = [str(self._source_of(inst.address) or "") for inst in shown]
+        return found
 
     def _keep(self, new: _Slice) -> None:
         if len(self._slices) < self.limit:
@@ -146,7 +166,7 @@ class Timeline:
                 "dur": s.duration,
             }
             if s.lanes >= 0:
-                event["args"] = {"active lanes": s.lanes}
+                event["args"] = {"active lanes": s.lanes, **({"source": s.source} if s.source else {})}
             events.append(event)
         for wave, at in self._ended.items():
             if self.cut_at is None or at <= self.cut_at:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from loom_target_amdgpu.isa.tables import FamilyTable
     from loom_target_amdgpu.profiles import Processor
 
+SourceOf = Callable[[int], object | None]
+"""Says where the instruction at an address comes from, as something that prints as `file:line:column`."""
+
 _PADDING = frozenset({"s_code_end", "s_nop 0"})
 
 
@@ -158,23 +161,30 @@ def _decode(segment: Segment, start: int, stop: int, wave_size: int, table: Fami
     return lines
 
 
-def render(section: Section, margin: Callable[[Line], str] | None = None, heading: str = "") -> Iterator[str]:
+def render(
+    section: Section, margin: Callable[[Line], str] | None = None, heading: str = "", source_of: SourceOf | None = None
+) -> Iterator[str]:
     """The section as lines of text with labels at branch targets.
 
     Args:
         section: what to show.
         margin: text before each instruction instead of its bytes.
         heading: a line above the instructions.
+        source_of: for a line above each run of instructions that come from one place.
     """
     what = "kernel" if section.is_kernel else "function"
     name = section.name or "code without a name"
     yield f"{name}:  // {what if section.name else 'wave size assumed'}, wave{section.wave_size}"
     if heading:
         yield heading
+    place: object | None = None
     labels = {line.target for line in section.lines if line.target is not None}
     for line in section.lines:
         if line.address in labels:
             yield f"L_{line.address:x}:"
+        if source_of is not None and (source := source_of(line.address)) != place:
+            place = source
+            yield f"  // {'no source' if place is None else place}"
         if margin is None:
             words = [line.data[k : k + 4][::-1].hex() for k in range(0, len(line.data), 4)]
             before = f"{' '.join(words):<26}"

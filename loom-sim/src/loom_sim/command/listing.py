@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from loom.tools.common import EXIT_OK
 from loom_sim.command.code_listing import render, sections
 from loom_sim.command.errors import CommandError
-from loom_sim.command.source import open_code_object, require_kernel
+from loom_sim.command.source import open_code_object, require_kernel, require_lines
 
 if TYPE_CHECKING:
     from loom_target_amdgpu.code_object.reader import Kernel
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def kernels(args: argparse.Namespace) -> int:
     """List the kernels."""
-    code, processor = open_code_object(args.input)
+    code, processor, _ = open_code_object(args.input)
     if not processor.can_compile:
         raise CommandError(f"{args.input}: how {processor.name} counts the registers of its kernels is not known")
     ordered = sorted(code.kernels.values(), key=lambda kernel: kernel.entry_address)
@@ -36,7 +36,8 @@ def kernels(args: argparse.Namespace) -> int:
 
 def disasm(args: argparse.Namespace) -> int:
     """Disassemble."""
-    code, processor = open_code_object(args.input)
+    code, processor, data = open_code_object(args.input)
+    lines = require_lines(data, args.input) if args.line_numbers else None
     shown = sections(code, processor)
     if args.kernel is not None:
         entry = require_kernel(code, args.kernel).entry_address
@@ -44,7 +45,7 @@ def disasm(args: argparse.Namespace) -> int:
     for number, section in enumerate(shown):
         if number:
             sys.stdout.write("\n")
-        for line in render(section):
+        for line in render(section, source_of=None if lines is None else lines.at):
             sys.stdout.write(line + "\n")
     return EXIT_OK
 

@@ -68,6 +68,9 @@ def _add_disasm(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     examples = "  loom-sim disasm k.hsaco\n  loom-sim disasm k.hsaco --kernel=saxpy\n"
     parser = _add(commands, "disasm", "Disassemble a code object.", examples)
     parser.add_argument("--kernel", metavar="NAME", help="only this kernel (default: all code)")
+    parser.add_argument(
+        "-l", "--line-numbers", action="store_true", help="show where instructions come from (compiled with -g)"
+    )
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

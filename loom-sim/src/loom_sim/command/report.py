@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from loom_sim.command.code_listing import Line, Section, render
+from loom_sim.command.code_listing import Line, Section, SourceOf, render
 
 if TYPE_CHECKING:
     from loom_sim.amdgpu.errors import FaultRecord
@@ -21,7 +21,9 @@ _TOP = 8
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 
-def as_json(report: LaunchReport, counted: tuple[Section, ...], counts: Mapping[int, Executions]) -> dict[str, Any]:
+def as_json(
+    report: LaunchReport, counted: tuple[Section, ...], counts: Mapping[int, Executions], source_of: SourceOf
+) -> dict[str, Any]:
     """The report as a JSON document; `instructions by address` only when instructions were counted."""
     document: dict[str, Any] = {
         "schema": SCHEMA,
@@ -43,7 +45,13 @@ def as_json(report: LaunchReport, counted: tuple[Section, ...], counts: Mapping[
     }
     if counted:
         document["instructions_by_address"] = [
-            {"address": line.address, "text": line.text, "waves": _waves(counts, line), "lanes": _lanes(counts, line)}
+            {
+                "address": line.address,
+                "text": line.text,
+                "source": _source_text(source_of, line),
+                "waves": _waves(counts, line),
+                "lanes": _lanes(counts, line),
+            }
             for section in counted
             for line in section.lines
         ]
@@ -91,8 +99,8 @@ def as_text(report: LaunchReport, *, strict: bool) -> Iterator[str]:
         yield f"barriers: {report.barriers} arrivals of waves"
 
 
-def annotated(counted: tuple[Section, ...], counts: Mapping[int, Executions]) -> Iterator[str]:
-    """The code with how many waves and lanes executed each instruction."""
+def annotated(counted: tuple[Section, ...], counts: Mapping[int, Executions], source_of: SourceOf) -> Iterator[str]:
+    """The code with how many waves and lanes executed each instruction, and where it comes from."""
     waves = max((e.waves for e in counts.values()), default=0)
     lanes = max((e.lanes for e in counts.values()), default=0)
     left, right = max(len(str(waves)), len("waves")), max(len(str(lanes)), len("lanes"))
@@ -104,7 +112,13 @@ def annotated(counted: tuple[Section, ...], counts: Mapping[int, Executions]) ->
 
     for section in counted:
         yield ""
-        yield from render(section, margin, f"  {'address':>8}  {'waves':>{left}}  {'lanes':>{right}}  instruction")
+        heading = f"  {'address':>8}  {'waves':>{left}}  {'lanes':>{right}}  instruction"
+        yield from render(section, margin, heading, source_of)
+
+
+def _source_text(source_of: SourceOf, line: Line) -> str | None:
+    source = source_of(line.address)
+    return None if source is None else str(source)
 
 
 def _waves(counts: Mapping[int, Executions], line: Line) -> int:

@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     check_saved(args.save_arg, kernel)
     values = [value_of(argument) for argument in args.arg]
     check_values(args.arg, values, kernel)
-    timeline = _timeline(args)
+    timeline = _timeline(args, program)
     counter = ExecutionCounts() if args.counts else None
     observers: list[Observer] = [o for o in (timeline, counter) if o is not None]
     try:
@@ -65,11 +65,11 @@ def run(args: argparse.Namespace) -> int:
     counted = _executed_sections(program, counts)
     if args.json:
         launch = {"workgroups": args.workgroups, "workgroup_size": size, "strict": not args.no_strict}
-        _print_json({**reports.as_json(report, counted, counts), **launch})
+        _print_json({**reports.as_json(report, counted, counts, program.source_of), **launch})
         return EXIT_OK
     for line in reports.as_text(report, strict=not args.no_strict):
         sys.stdout.write(line + "\n")
-    for line in reports.annotated(counted, counts):
+    for line in reports.annotated(counted, counts, program.source_of):
         sys.stdout.write(line + "\n")
     return EXIT_OK
 
@@ -92,10 +92,11 @@ def _required_size(kernel: KernelInfo) -> tuple[int, int, int]:
     return kernel.required_workgroup_size
 
 
-def _timeline(args: argparse.Namespace) -> Timeline | None:
+def _timeline(args: argparse.Namespace, program: Program) -> Timeline | None:
     if args.trace is None:
         return None
-    return Timeline(args.trace_limit or DEFAULT_TRACE_LIMIT, instructions=args.trace_instructions)
+    limit = args.trace_limit or DEFAULT_TRACE_LIMIT
+    return Timeline(limit, instructions=args.trace_instructions, source_of=program.source_of)
 
 
 def _write(args: argparse.Namespace, values: Sequence[Any], timeline: Timeline | None, report: LaunchReport) -> None:

@@ -4,13 +4,15 @@ The layout: a read-only segment with the headers, the metadata note, the dynamic
     descriptors;
 an executable segment with the code, each kernel 256-byte aligned; a writable segment with data and the
 dynamic section. Addresses are file offsets plus one page per segment, so that no two segments share a page.
-The same input gives the same bytes.
+Debug information, where a kernel has it, is not loaded and lies behind everything that is. The same input gives the
+same bytes.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from loom.ir.records import evolve, mutable_record, record
 from loom_target_amdgpu.code_object import elf_format as elf
@@ -22,6 +24,9 @@ from loom_target_amdgpu.code_object.metadata import (
     encode_metadata,
 )
 from loom_target_amdgpu.profiles import CodePadding, Processor
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.code_object.debug_lines import SourceLines
 
 KERNEL_ALIGNMENT = 256
 _S_NOP = (0xBF800000).to_bytes(4, "little")  # fills between kernels on every generation
@@ -65,6 +70,7 @@ class KernelImage:
         descriptor: its entry offset is filled in by the writer.
         metadata: the kernel's entry of the note.
         relocations: words to patch.
+        lines: where its instructions come from, if debug information is wanted.
     """
 
     name: str
@@ -72,6 +78,7 @@ class KernelImage:
     descriptor: KernelDescriptor
     metadata: KernelMetadata
     relocations: tuple[Relocation, ...] = ()
+    lines: SourceLines | None = None
 
 
 @record
@@ -263,6 +270,8 @@ class _Layout:
         symbol_bytes = self._symbol_table()
         self.by_name[".dynsym"].data = symbol_bytes
         self.by_name[".dynamic"].data = self._dynamic()
+        for name, content in self._debug(kernels, addresses).items():
+            self._append(_Section(name, elf.SHT_PROGBITS, 0, content, 1))
         self._append(_Section(".symtab", elf.SHT_SYMTAB, 0, symbol_bytes, 8, elf.SYMBOL.size, ".strtab", 1))
         names = [section.name for section in self.sections] + [".shstrtab", ".strtab"]
         section_names, name_offsets = _strings(names)
@@ -285,6 +294,19 @@ class _Layout:
         self.end = section.offset + len(section.data)
         self.sections.append(section)
         self.by_name[section.name] = section
+
+    @staticmethod
+    def _debug(kernels: Sequence[KernelImage], addresses: dict[str, int]) -> dict[str, bytes]:
+        if all(kernel.lines is None for kernel in kernels):
+            return {}
+        from loom_target_amdgpu.code_object.debug_lines import PlacedLines, debug_sections
+
+        placed = [
+            PlacedLines(kernel.name, addresses[kernel.name], len(kernel.code), kernel.lines)
+            for kernel in kernels
+            if kernel.lines is not None
+        ]
+        return debug_sections(placed)
 
     def _write_descriptors(self, kernels: Sequence[KernelImage], addresses: dict[str, int]) -> None:
         section = self.by_name[".rodata"]
