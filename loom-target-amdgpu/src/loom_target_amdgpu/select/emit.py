@@ -7,39 +7,21 @@ too, so a value computed outside serves all of them.
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Sequence
 from typing import Any, Final
 
+from loom.dialects.low import ops as low
+from loom.ir.attributes import Dictionary
 from loom.ir.core import Block, Op, Region, Value
 from loom.ir.diagnostics import Location
-from loom.ir.records import record
 from loom.ir.types import RegType
-from loom.low.assembly import inferred_result_type, make_packet
 from loom.low.builder import LowBuilder
-from loom.low.descriptors import Descriptor, ImmediateDescriptor
 from loom.low.machine import MemoryAccess
-from loom_target_amdgpu.descriptors.encoding import Encoding
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
-from loom_target_amdgpu.select.values import SGPR, VGPR, Word, is_scalar, reg_class
+from loom_target_amdgpu.select.forms import Form, forms_of
+from loom_target_amdgpu.select.values import SGPR, VGPR, Word, is_scalar, reg_class, registers
 
-_LANE_OPS: Final = (
-    "v_readlane",
-    "v_writelane",
-    "v_permlane",
-    "v_mov_b32_dpp",
-    "s_and_b64_exec",
-    "s_or_b64_exec",
-    "s_mov_b64_exec_read",
-    "s_getpc",
-)
-
-
-@record
-class Variant:
-    """A descriptor that takes immediates for some operands of its base form."""
-
-    descriptor: Descriptor
-    immediates: tuple[tuple[int, ImmediateDescriptor], ...]
+_NO_IMMEDIATES: Final[dict[str, object]] = {}
 
 
 class Scope:
@@ -59,27 +41,6 @@ class Scope:
         self.table: dict[object, list[Value]] = {}
 
 
-@cache
-def variants(descriptor_set: TableSet, base: Descriptor) -> tuple[Variant, ...]:
-    """The immediate forms of an instruction, those with the smallest immediates first."""
-    first = base.encoding
-    assert isinstance(first, Encoding)
-    found = []
-    for descriptor in descriptor_set.variants_of(base.key):
-        second = descriptor.encoding
-        assert isinstance(second, Encoding)
-        by_name = {i.name: i for i in descriptor.immediates}
-        replaced = [
-            (old.operand, by_name[new.immediate])
-            for old, new in zip(first.sources, second.sources, strict=True)
-            if old.operand is not None and new.immediate is not None
-        ]
-        if replaced:
-            found.append(Variant(descriptor, tuple(replaced)))
-    found.sort(key=lambda v: (-len(v.immediates), sum(i.maximum or 1 << 40 for _, i in v.immediates)))
-    return tuple(found)
-
-
 class Emit:
     """The packet level of selection for one kernel body.
 
@@ -92,6 +53,7 @@ class Emit:
         self.memory: dict[Op, MemoryAccess] = {}
         self.pinned = False
         self._bus = constant_bus
+        self._forms = forms_of(descriptor_set)
         self._scopes = [Scope(False)]
         self._levels: dict[Value, int] = {}
 
@@ -159,160 +121,140 @@ class Emit:
         """A packet. Constant operands become immediates where the instruction has a form for them; operands of a
         wrong class are copied; no more scalar values are read than the machine allows.
         """
-        descriptor = self.builder.descriptor(mnemonic)
-        given = list(operands)
-        constants = {i for i, operand in enumerate(given) if isinstance(operand, int)}
-        table = dict(immediates)
-        if constants:
-            descriptor, given, table = self._with_immediates(descriptor, given, constants, table)
-        values = self._legalize(descriptor, given, self._bus - self._has_literal(descriptor, table))
-        return self._make(descriptor, values, table, name, access)
+        form = self._form(mnemonic)
+        given: Sequence[Word] = operands
+        for operand in operands:
+            if isinstance(operand, int):
+                form, given, immediates = self._with_immediates(form, operands, immediates)
+                break
+        bus = self._bus
+        if immediates and form.literals and form.has_literal(immediates):
+            bus -= 1
+        return self._make(form, self._legalize(form, given, bus), immediates, name, access)
+
+    def _form(self, mnemonic: str) -> Form:
+        """The form of a mnemonic. Raises a located diagnostic when the contract lacks it."""
+        if mnemonic not in self.set.by_mnemonic:
+            self.builder.descriptor(mnemonic)
+        return self._forms[mnemonic]
 
     def _with_immediates(
-        self, descriptor: Descriptor, given: list[Word], constants: set[int], table: dict[str, object]
-    ) -> tuple[Descriptor, list[Word], dict[str, object]]:
+        self, form: Form, given: Sequence[Word], table: dict[str, object]
+    ) -> tuple[Form, Sequence[Word], dict[str, object]]:
         orders = [given]
-        if descriptor.commutative is not None:
-            orders.append([given[1], given[0], *given[2:]])
-        for variant in variants(self.set, descriptor):
+        if form.descriptor.commutative is not None:
+            orders.append((given[1], given[0], *given[2:]))
+        for variant in form.variants:
             for order in orders:
-                if self._fits(variant, order):
-                    replaced = dict(variant.immediates)
-                    for index, immediate in variant.immediates:
-                        table[immediate.name] = _signed(order[index], immediate)
-                    return variant.descriptor, [o for i, o in enumerate(order) if i not in replaced], table
-        return descriptor, given, table
+                found = variant.immediates(order, self._bus)
+                if found is not None:
+                    left = [word for i, word in enumerate(order) if i not in variant.indices]
+                    return variant.form, left, table | found
+        return form, given, table
 
-    def _fits(self, variant: Variant, order: list[Word]) -> bool:
-        literals = set()
-        for index, immediate in variant.immediates:
-            value = order[index]
-            if not isinstance(value, int):
-                return False
-            low, high = immediate.minimum, immediate.maximum
-            signed = _signed(value, immediate)
-            if low is not None and high is not None and not low <= signed <= high:
-                return False
-            if not -16 <= signed <= 64:
-                literals.add(signed)
-        # An instruction has room for one literal.
-        if len(literals) > 1:
-            return False
-        if not variant.descriptor.mnemonic.startswith("v_"):
-            return True
-        replaced = {index for index, _ in variant.immediates}
-        scalars = {o for i, o in enumerate(order) if i not in replaced and not isinstance(o, int) and is_scalar(o)}
-        return len(scalars) + len(literals) <= self._bus or not literals
-
-    def _has_literal(self, descriptor: Descriptor, table: dict[str, object]) -> bool:
-        """Whether a vector instruction spends one of its scalar values on a literal."""
-        if not descriptor.mnemonic.startswith("v_"):
-            return False
-        values = (table.get(i.name) for i in descriptor.immediates if i.name in _LITERALS)
-        return any(isinstance(value, int) and not -16 <= value <= 64 for value in values)
-
-    def _legalize(self, descriptor: Descriptor, given: list[Word], bus: int) -> list[Value]:
-        vector = descriptor.mnemonic.startswith("v_")
-        if vector and descriptor.commutative is not None and len(given) == 2:
-            first, second = given
-            if (
-                VGPR in descriptor.operands[1].classes
-                and SGPR not in descriptor.operands[1].classes
-                and is_scalar(second)
-                and not is_scalar(first)
-            ):
-                given = [second, first]
-        scalars: list[Word] = []
+    def _legalize(self, form: Form, given: Sequence[Word], bus: int) -> list[Value]:
+        slots = form.slots
+        if len(given) != len(slots):
+            raise ValueError(f"{form.descriptor.mnemonic} takes {len(slots)} operands, not {len(given)}")
+        if form.swaps and is_scalar(given[1]) and not is_scalar(given[0]):
+            given = [given[1], given[0]]
+        vector = form.vector
+        # Lane masks among the operands also count as scalar values.
+        room = bus - form.masks
+        scalars: list[Value] = []
         values: list[Value] = []
-        for operand, declared in zip(given, descriptor.operands, strict=True):
-            want_scalar = SGPR in declared.classes
+        for operand, slot in zip(given, slots, strict=True):
             if isinstance(operand, int):
-                allowed = want_scalar and (not vector or len(scalars) < bus - self._later_masks(descriptor))
-                value = self.constant(operand, scalar=allowed, units=declared.units)
+                allowed = slot.scalar and (not vector or len(scalars) < room)
+                value = self.constant(operand, scalar=allowed, units=slot.units)
             else:
                 value = operand
             class_ = reg_class(value)
-            if class_ == SGPR and vector and declared.units == 2 and declared.name in _MASKS:
-                scalars.append(value)
-            elif class_ == SGPR and VGPR in declared.classes:
-                distinct = value in scalars
-                if not want_scalar or (vector and not distinct and len(scalars) >= bus - self._later_masks(descriptor)):
-                    value = self.to_vector(value)
-                elif not distinct:
+            if class_ == SGPR:
+                if slot.mask:
                     scalars.append(value)
-            elif class_ == VGPR and VGPR not in declared.classes and want_scalar:
+                elif slot.vector:
+                    distinct = value in scalars
+                    if not slot.scalar or (vector and not distinct and len(scalars) >= room):
+                        value = self.to_vector(value)
+                    elif not distinct:
+                        scalars.append(value)
+            elif slot.scalar and not slot.vector and class_ == VGPR:
                 value = self.to_scalar(value)
             values.append(value)
         return values
 
-    def _later_masks(self, descriptor: Descriptor) -> int:
-        """Lane masks among the operands also count as scalar values."""
-        return sum(o.name in _MASKS and o.units == 2 for o in descriptor.operands)
+    def _known(self, key: object) -> list[Value] | None:
+        """What has been computed in this scope or one around it."""
+        for scope in reversed(self._scopes):
+            known = scope.table.get(key)
+            if known is not None:
+                return known
+        return None
 
     def _make(
         self,
-        descriptor: Descriptor,
+        form: Form,
         values: list[Value],
         table: dict[str, object],
         name: str | None,
         access: MemoryAccess | None,
     ) -> list[Value]:
-        immediates = {
-            i.name: table[i.name] for i in descriptor.immediates if i.name in table and table[i.name] != i.default
-        }
-        movable = not self.pinned and _movable(descriptor)
+        immediates = _NO_IMMEDIATES
+        if table:
+            immediates = {n: table[n] for n, default in form.immediates if n in table and table[n] != default}
+        movable = form.movable and not self.pinned
         key: object = None
         if movable:
-            key = (descriptor.mnemonic, tuple(map(id, values)), tuple(sorted(immediates.items())))
-            for scope in reversed(self._scopes):
-                known = scope.table.get(key)
-                if known is not None:
-                    return known
-        types: list[RegType] = []
-        for index in range(len(descriptor.results)):
-            type_ = inferred_result_type(descriptor, index, values)
-            if not isinstance(type_, RegType):
-                type_ = RegType(VGPR, descriptor.results[index].units)
-            types.append(type_)
-        op = make_packet(descriptor, values, immediates, list(types), self.loc)
+            key = (form, *values, *immediates.items())
+            known = self._known(key)
+            if known is not None:
+                return known
+        op = self._packet(form, values, immediates)
         level = self._place(op, values) if movable else self._append(op)
-        for result in op.results:
+        results = op.results
+        for result in results:
             self._levels[result] = level
         if movable:
-            self._scopes[level].table[key] = op.results
+            self._scopes[level].table[key] = results
         if access is not None:
             self.memory[op] = access
-        if name is not None and op.results and op.results[0].name is None:
-            op.results[0].name = name
-        return op.results
+        if name is not None and results and results[0].name is None:
+            results[0].name = name
+        return results
 
-    def chain(self, low: str, high: str, a: tuple[Word, Word], b: tuple[Word, Word]) -> tuple[Value, Value]:
+    def _packet(self, form: Form, values: list[Value], immediates: dict[str, object]) -> Op:
+        """The operation of an instruction, in no block yet."""
+        types = [values[given].type if isinstance(given, int) else given for given in form.results]
+        table = Dictionary(immediates) if immediates else None
+        if form.constant:
+            return low.Const([], [form.descriptor.key, table], types, loc=self.loc)
+        return low.Packet(values, [form.descriptor.key, table], types, segments=(len(values),), loc=self.loc)
+
+    def chain(self, first: str, second: str, a: tuple[Word, Word], b: tuple[Word, Word]) -> tuple[Value, Value]:
         """A scalar operation on low words and one on high words that reads its carry; shared and moved together."""
-        if low == "s_add_u32" and isinstance(a[0], int):
+        if first == "s_add_u32" and isinstance(a[0], int):
             a, b = b, a
         parts = []
-        for mnemonic, x, y in ((low, a[0], b[0]), (high, a[1], b[1])):
+        for mnemonic, x, y in ((first, a[0], b[0]), (second, a[1], b[1])):
             if mnemonic == "s_addc_u32" and isinstance(x, int):
                 x, y = y, x
-            given: list[Word] = [self.register(x, True) if isinstance(x, int) else x, y]
-            descriptor = self.builder.descriptor(mnemonic)
-            table: dict[str, object] = {}
+            given: Sequence[Word] = (self.register(x, True) if isinstance(x, int) else x, y)
+            form, table = self._form(mnemonic), _NO_IMMEDIATES
             if isinstance(y, int):
-                descriptor, given, table = self._with_immediates(descriptor, given, {1}, table)
-            parts.append((descriptor, self._legalize(descriptor, given, self._bus), table))
-        key = ("chain", low, high, *((tuple(map(id, values)), tuple(table.items())) for _, values, table in parts))
-        for scope in () if self.pinned else reversed(self._scopes):
-            known = scope.table.get(key)
+                form, given, table = self._with_immediates(form, given, table)
+            parts.append((form, self._legalize(form, given, self._bus), table))
+        (form, values, table), (high_form, high_values, high_table) = parts
+        key = (form, *values, *table.items(), high_form, *high_values, *high_table.items())
+        if not self.pinned:
+            known = self._known(key)
             if known is not None:
                 return known[0], known[1]
-        ops = []
-        for descriptor, values, table in parts:
-            ops.append(make_packet(descriptor, values, table, [RegType(SGPR, 1)], self.loc))
-        every = [value for _, values, _ in parts for value in values]
-        place = (lambda op, values: self._append(op)) if self.pinned else self._place
-        level = place(ops[0], every)
-        assert place(ops[1], every) == level
-        results = [op.result for op in ops]
+        ops = [self._packet(*part) for part in parts]
+        every = values + high_values
+        for op in ops:
+            level = self._append(op) if self.pinned else self._place(op, every)
+        results = [op.results[0] for op in ops]
         for result in results:
             self._levels[result] = level
         if not self.pinned:
@@ -323,10 +265,15 @@ class Emit:
         self.builder.add(op)
         return len(self._scopes) - 1
 
-    def _place(self, op: Op, values: list[Value]) -> int:
+    def _place(self, op: Op, values: Sequence[Value]) -> int:
         """Append, or put before the loops whose values the packet does not use; returns the level."""
         current = len(self._scopes) - 1
-        needed = max((self._levels.get(value, current) for value in values), default=0)
+        needed = 0
+        levels = self._levels
+        for value in values:
+            own = levels.get(value, current)
+            if own > needed:
+                needed = own
         level = current
         for candidate in range(current, needed, -1):
             if self._scopes[candidate].is_loop or (self._scopes[candidate].guard and level == candidate):
@@ -345,11 +292,15 @@ class Emit:
 
     def slice(self, value: Value, offset: int, count: int = 1, name: str | None = None) -> Value:
         """Consecutive units of a tuple."""
-        if isinstance(value.type, RegType) and value.type.count == count:
+        type_ = value.type
+        assert isinstance(type_, RegType)
+        if type_.count == count:
             return value
-        return self._structural(
-            ("slice", id(value), offset, count), [value], lambda: self.builder.slice(value, offset, count, name)
-        )
+        key = ("slice", value, offset, count)
+        known = None if self.pinned else self._known(key)
+        if known is not None:
+            return known[0]
+        return self._structural(key, low.Slice([value], [offset], [registers(type_.reg_class, count)]), [value], name)
 
     def concat(self, *parts: Value, name: str | None = None) -> Value:
         """A tuple of parts; slices that make up a whole tuple give that tuple back."""
@@ -358,31 +309,28 @@ class Emit:
         whole = _whole(parts)
         if whole is not None:
             return whole
-        return self._structural(
-            ("concat", *map(id, parts)), list(parts), lambda: self.builder.concat(*parts, name=name)
-        )
+        key = ("concat", *parts)
+        known = None if self.pinned else self._known(key)
+        if known is not None:
+            return known[0]
+        type_ = registers(reg_class(parts[0]), sum(part.type.count for part in parts))  # type: ignore[attr-defined]
+        return self._structural(key, low.Concat([*parts], [], [type_], segments=(len(parts),)), parts, name)
 
-    def _structural(self, key: object, values: list[Value], make: object) -> Value:
-        for scope in () if self.pinned else reversed(self._scopes):
-            known = scope.table.get(key)
-            if known is not None:
-                return known[0]
-        assert callable(make)
-        result: Value = make()
-        op = result.defining_op
-        assert op is not None
-        if self.pinned:
-            return self.define(result)
-        op.detach()
-        level = self._place(op, values)
+    def _structural(self, key: object, op: Op, values: Sequence[Value], name: str | None) -> Value:
+        """The result of a new operation that only names registers."""
+        result = op.results[0]
+        result.name = name
+        level = self._append(op) if self.pinned else self._place(op, values)
         self._levels[result] = level
-        self._scopes[level].table[key] = [result]
+        if not self.pinned:
+            self._scopes[level].table[key] = [result]
         return result
 
     def words(self, value: Value) -> tuple[Value, ...]:
         """The units of a tuple."""
         assert isinstance(value.type, RegType)
-        return tuple(self.slice(value, i) for i in range(value.type.count))
+        count = value.type.count
+        return (value,) if count == 1 else tuple([self.slice(value, i) for i in range(count)])
 
     def tuple_of(self, words: tuple[Word, ...], scalar: bool | None = None) -> Value:
         """Words as one register tuple; scalar if they all are (or as asked)."""
@@ -426,50 +374,13 @@ class Emit:
         return self.concat(*(self.op("v_readfirstlane_b32", unit) for unit in self.words(value)))
 
 
-_MASKS: Final = frozenset({"mask", "carry_in", "borrow_in"})
-_LITERALS: Final = frozenset({"imm32", "imm16", "true_value", "false_value"})
-"""Immediates that can be literals; others are fields of the instruction."""
-
-
-def _signed(value: Word, immediate: ImmediateDescriptor) -> int:
-    """The spelling of a 32-bit pattern as an immediate: small negative numbers as such."""
-    assert isinstance(value, int)
-    pattern = value & 0xFFFFFFFF
-    if pattern >= 0xFFFFFFF0 and (immediate.minimum is None or immediate.minimum < 0):
-        return pattern - (1 << 32)
-    return pattern
-
-
-def _movable(descriptor: Descriptor) -> bool:
-    effects = descriptor.effects
-    if (
-        effects.side_effects
-        or effects.reads
-        or effects.writes
-        or effects.barrier
-        or descriptor.mnemonic.startswith(_LANE_OPS)
-        or descriptor.mnemonic.endswith("_dpp")
-    ):
-        return False
-    if "scc" in effects.implicit_reads or "exec" in effects.implicit_writes:
-        return False
-    classes = {name for operand in (*descriptor.operands, *descriptor.results) for name in operand.classes}
-    if classes & {"amdgpu.scc", "amdgpu.vcc", "amdgpu.m0"} or descriptor.mnemonic.startswith("ds_"):
-        return False
-    return descriptor.mnemonic != "v_readfirstlane_b32"
-
-
 def _whole(parts: tuple[Value, ...]) -> Value | None:
     """The tuple that consecutive slices were taken from, if they are all of it."""
-    from loom.dialects.low.ops import Slice
-
-    if len(parts) < 2:
-        return None
     source: Value | None = None
     expected = 0
     for part in parts:
         op = part.defining_op
-        if not isinstance(op, Slice) or op.offset != expected or (source is not None and op.input is not source):
+        if not isinstance(op, low.Slice) or op.offset != expected or (source is not None and op.input is not source):
             return None
         source = op.input
         assert isinstance(part.type, RegType)

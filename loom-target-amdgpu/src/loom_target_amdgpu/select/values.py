@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 from loom.facts.integers import IntegerFacts, exactly
@@ -12,9 +13,17 @@ from loom.ir.types import RegType, ShapedType
 
 SGPR: Final = "amdgpu.sgpr"
 VGPR: Final = "amdgpu.vgpr"
-S1: Final = RegType(SGPR, 1)
-S2: Final = RegType(SGPR, 2)
-V1: Final = RegType(VGPR, 1)
+
+
+@cache
+def registers(register_class: str, count: int) -> RegType:
+    """The type of a register tuple. Processors have few, so that each is made once."""
+    return RegType(register_class, count)
+
+
+S1: Final = registers(SGPR, 1)
+S2: Final = registers(SGPR, 2)
+V1: Final = registers(VGPR, 1)
 
 Word = Value | int
 """A 32-bit register, or a constant as an unsigned 32-bit pattern."""
