@@ -126,11 +126,11 @@ def _implicit(names: tuple[str, ...], family: str) -> tuple[int, ...]:
 
 
 class _Touched(NamedTuple):
-    """What an operand of a row touches: ``count`` registers from its code on, or those of a fixed operand."""
+    """What an operand of a row touches: ``length`` registers from its code on, or those of a fixed operand."""
 
     name: str
     fixed: tuple[int, ...] | None
-    count: int
+    length: int
     reads: bool
     writes: bool
 
