@@ -132,9 +132,12 @@ class _Allocator:
         """what the last attempt had no register for, and at which point"""
 
     def run(self) -> Allocation:
-        copy_live_tied_operands(self._function, Liveness(self._function))
+        liveness = Liveness(self._function)
+        changed = copy_live_tied_operands(self._function, liveness) > 0
         for number in range(_MAX_ROUNDS):
-            liveness = Liveness(self._function)
+            if changed:
+                liveness = Liveness(self._function)
+            changed = True
             try:
                 result = self._round(liveness, number)
             except NoScratch as error:
@@ -203,20 +206,24 @@ class _Allocator:
         for bundle in bundles:
             cost, length, helps = 0.0, 1, False
             for value, _ in bundle.members:
-                if self._spillable(value, liveness):
-                    helps = True
+                lives = self._length(value, liveness)
+                helps = helps or self._spillable(value, lives)
                 cost += uses[value] * (0.25 if value in self._again else 1.0) * value.units
-                length += self._length(value, liveness) * value.units
+                length += lives * value.units
             bundle.weight = cost / length if helps else NEVER
 
-    def _spillable(self, value: VReg, liveness: Liveness) -> bool:
+    def _spillable(self, value: VReg, length: int) -> bool:
         """Block parameters can always go to memory, other values unless they live for an instant."""
         if value in self._needed or not self._registers[value.reg_class].spillable:
             return False
-        return value in self._params or self._length(value, liveness) > 2
+        return length > 2 or value in self._params
 
     def _length(self, value: VReg, liveness: Liveness) -> int:
-        return sum(end - begin for begin, end in liveness.segments[value])
+        """Points at which a value lives."""
+        length = 0
+        for begin, end in liveness.segments[value]:
+            length += end - begin
+        return length
 
     def _make_progress(self, evicted: list[tuple[Bundle, list[Piece]]], liveness: Liveness) -> None:
         plan: dict[VReg, int] = {}
@@ -247,7 +254,7 @@ class _Allocator:
 
     def _victims(self, bundle: Bundle, needed: list[Piece], liveness: Liveness) -> list[tuple[VReg, int]]:
         """Values of an evicted bundle to move to memory; none when taking it apart may do."""
-        spillable = [entry for entry in bundle.members if self._spillable(entry[0], liveness)]
+        spillable = [entry for entry in bundle.members if self._spillable(entry[0], self._length(entry[0], liveness))]
         low = min(begin for begin, _ in needed)
         high = max(end for _, end in needed)
         near = [

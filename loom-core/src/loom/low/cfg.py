@@ -87,11 +87,13 @@ def dominates(dominators: dict[Block, Block], above: Block, below: Block) -> boo
 def loop_depths(function: Function) -> dict[Block, int]:
     """Number of natural loops around each reachable block."""
     dominators = immediate_dominators(function)
+    number = {block: index for index, block in enumerate(dominators)}
     before = predecessors(function)
     bodies: dict[Block, set[Block]] = {}
     for block in dominators:
         for edge in block.edges:
-            if not dominates(dominators, edge.block, block):
+            # Blocks come in reverse postorder, where nothing follows what it dominates.
+            if number[edge.block] > number[block] or not dominates(dominators, edge.block, block):
                 continue
             body = bodies.setdefault(edge.block, {edge.block})
             work = [block]

@@ -97,18 +97,23 @@ class Bundles:
         self._pinned: dict[tuple[str, int], list[Bundle]] = {}
         self.where: dict[VReg, tuple[Bundle, int]] = {}
         self.conflicts: list[TieConflict] = []
-        contents = content_units(function)
+        contents, segments = content_units(function), liveness.segments
         for value in liveness.order:
             register_class = self._registers.get(value.reg_class)
             if register_class is None:
                 continue
-            pieces = liveness.segments[value]
-            lanes = [[(begin, end, unit) for begin, end in pieces] for unit in contents[value]]
+            pieces = segments[value]
+            if len(pieces) == 1:
+                begin, end = pieces[0]
+                lanes = [[(begin, end, unit)] for unit in contents[value]]
+            else:
+                lanes = [[(begin, end, unit) for begin, end in pieces] for unit in contents[value]]
             fixed = value.fixed
             allowed = self._allowed(register_class, value.units) if fixed is None else 1 << fixed
             bundle = Bundle(register_class.bank, value, lanes, allowed)
             self.where[value] = (bundle, 0)
-            self._register_pinned(bundle)
+            if not allowed & (allowed - 1):
+                self._register_pinned(bundle)
         self._merge_ties()
         affinities = [
             wish for wish in _affinities(function, depth) if wish.first in self.where and wish.second in self.where

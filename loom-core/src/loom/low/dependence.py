@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from loom.ir.records import field, mutable_record
-from loom.low.descriptors import Descriptor
+from loom.low.descriptors import NO_EFFECTS, Descriptor
 from loom.low.implicit import ImplicitEffects
 from loom.low.machine import Block, Function, Instruction, Kind, MemoryAccess, VReg
 
@@ -50,6 +50,8 @@ def memory_spaces(instruction: Instruction) -> tuple[frozenset[str], frozenset[s
     if instruction.descriptor is None:
         return _STORAGE_ACCESS.get(instruction.kind, (_NONE, _NONE))
     effects = instruction.descriptor.effects
+    if not effects.reads and not effects.writes:
+        return _NONE, _NONE
     reads = effects.reads - {"constant"}
     if reads and not effects.writes and instruction.memory is not None and instruction.memory.invariant:
         reads = frozenset()
@@ -110,13 +112,41 @@ def schedulable_groups(function: Function, block: Block) -> list[list[Instructio
     return groups
 
 
-class _Access:
-    __slots__ = ("memory", "node", "spaces")
+_Group = tuple[frozenset[str], str | None, object]
+"""Memory spaces, root and index of accesses."""
 
-    def __init__(self, node: int, spaces: frozenset[str], memory: MemoryAccess | None) -> None:
-        self.node = node
-        self.spaces = spaces
-        self.memory = memory
+
+class _Accesses:
+    """Accesses of one direction. Those with one root and index are compared by their bytes only, others as a group."""
+
+    __slots__ = ("_groups", "count")
+
+    def __init__(self) -> None:
+        self._groups: dict[_Group, list[tuple[int, MemoryAccess | None]]] = {}
+        self.count = 0
+
+    def add(self, node: int, spaces: frozenset[str], memory: MemoryAccess | None) -> None:
+        key = (spaces, None, None) if memory is None else (spaces, memory.root, memory.index)
+        self._groups.setdefault(key, []).append((node, memory))
+        self.count += 1
+
+    def nodes(self) -> list[int]:
+        return [node for group in self._groups.values() for node, _ in group]
+
+    def overlapping(self, spaces: frozenset[str], memory: MemoryAccess | None) -> list[int]:
+        """Nodes with accesses that may touch the same bytes."""
+        found: list[int] = []
+        for (others, root, index), group in self._groups.items():
+            if not spaces_overlap(others, spaces):
+                continue
+            if memory is None or root is None or memory.root is None:
+                found += [node for node, _ in group]
+            elif root == memory.root:
+                if index == memory.index:
+                    found += [node for node, other in group if may_overlap(other, memory)]
+                else:
+                    found += [node for node, _ in group]
+        return found
 
 
 class _Implicit:
@@ -141,8 +171,8 @@ class _Builder:
         self._barrier = -1
         self._since_barrier: list[int] = []
         self._side_effect = -1
-        self._loads: list[_Access] = []
-        self._stores: list[_Access] = []
+        self._loads = _Accesses()
+        self._stores = _Accesses()
         self._scopes: dict[int, tuple[int, int, list[int]]] = {}
         self._order: list[int] = []
 
@@ -168,10 +198,16 @@ class _Builder:
         full_fence = False
         for instruction in group:
             self._values(node, instruction)
-            self._memory(node, instruction)
+            descriptor = instruction.descriptor
+            if descriptor is not None:
+                if descriptor.effects is not NO_EFFECTS:
+                    self._memory(node, instruction)
+            elif instruction.kind is Kind.FENCE:
+                full_fence = True
+            elif instruction.kind in _STORAGE_ACCESS:
+                self._memory(node, instruction)
             if instruction.scope_events:
                 self._phases(node, instruction)
-            full_fence = full_fence or instruction.kind is Kind.FENCE
         self._order.append(node)
         if full_fence:
             for other in self._since_fence:
@@ -183,14 +219,18 @@ class _Builder:
             self._since_fence.append(node)
 
     def _values(self, node: int, instruction: Instruction) -> None:
+        definition = self._definition
+        known = self.graph.predecessors[node]
         for value in instruction.operands:
-            known = self._definition.get(value)
-            if known is not None:
-                self._edge(known[0], node, known[1])
+            found = definition.get(value)
+            if found is not None:
+                before, cycles = found
+                if before != node and known.get(before, -1) < cycles:
+                    known[before] = cycles
         if instruction.results:
             cycles = self._latency(instruction.descriptor) if instruction.descriptor is not None else 0
             for value in instruction.results:
-                self._definition[value] = (node, cycles)
+                definition[value] = (node, cycles)
 
     def _memory(self, node: int, instruction: Instruction) -> None:
         descriptor = instruction.descriptor
@@ -203,7 +243,7 @@ class _Builder:
                     self._edge(other, node)
                 self._edge(self._barrier, node)
                 self._barrier, self._since_barrier = node, []
-                self._loads, self._stores = [], []
+                self._loads, self._stores = _Accesses(), _Accesses()
                 return
             if descriptor.effects.side_effects:
                 self._edge(self._barrier, node)
@@ -213,22 +253,19 @@ class _Builder:
             return
         self._edge(self._barrier, node)
         self._since_barrier.append(node)
-        access = _Access(node, reads | writes, instruction.memory)
-        self._after(access, self._stores)
+        spaces, memory = reads | writes, instruction.memory
+        for other in self._stores.overlapping(spaces, memory):
+            self._edge(other, node)
         if writes:
-            self._after(access, self._loads)
-            self._stores.append(access)
+            for other in self._loads.overlapping(spaces, memory):
+                self._edge(other, node)
+            self._stores.add(node, spaces, memory)
         else:
-            self._loads.append(access)
-        if len(self._stores) > _WINDOW or len(self._loads) > _WINDOW * 64:
-            join = self._join([other.node for other in (*self._loads, *self._stores)])
-            self._loads = []
-            self._stores = [_Access(join, frozenset({"generic"}), None)]
-
-    def _after(self, access: _Access, earlier: list[_Access]) -> None:
-        for other in earlier:
-            if spaces_overlap(other.spaces, access.spaces) and may_overlap(other.memory, access.memory):
-                self._edge(other.node, access.node)
+            self._loads.add(node, spaces, memory)
+        if self._stores.count > _WINDOW or self._loads.count > _WINDOW * 64:
+            join = self._join([*self._loads.nodes(), *self._stores.nodes()])
+            self._loads, self._stores = _Accesses(), _Accesses()
+            self._stores.add(join, frozenset({"generic"}), None)
 
     def _phases(self, node: int, instruction: Instruction) -> None:
         for scope, phase in instruction.scope_events:
@@ -254,16 +291,21 @@ class _Builder:
         """Add the edges of implicit registers, for which later readers must be known."""
         touched = [self._touched(node) for node in self._order]
         alive = set(live_out) | set(self._effects(terminator)[0])
-        live_writes: list[frozenset[str]] = []
+        live_writes: list[frozenset[str] | set[str]] = []
         for reads, writes in reversed(touched):
-            live_writes.append(frozenset(alive.intersection(writes)))
-            alive.difference_update(writes)
+            if writes:
+                live_writes.append(alive.intersection(writes))
+                alive.difference_update(writes)
+            else:
+                live_writes.append(_NONE)
             alive.update(reads)
         live_writes.reverse()
         state: dict[str, _Implicit] = {}
         for node, (reads, writes), live in zip(self._order, touched, live_writes, strict=True):
             for name in reads:
-                register = state.setdefault(name, _Implicit())
+                register = state.get(name)
+                if register is None:
+                    register = state[name] = _Implicit()
                 if register.writer >= 0:
                     self._edge(register.writer, node, self._write_latency(register.writer, name))
                 register.readers.append(node)

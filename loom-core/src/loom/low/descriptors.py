@@ -190,6 +190,8 @@ class Descriptor:
     grouped: tuple[int, int] | None = None
     ties: tuple[tuple[int, int], ...] = field(init=False, repr=False)
     """(result index, operand index) of every tie, precomputed from the names."""
+    clobbers_early: bool = field(init=False, repr=False)
+    """Whether a result is written before all operands have been read."""
 
     def __attrs_post_init__(self) -> None:
         index = {operand.name: number for number, operand in enumerate(self.operands)}
@@ -207,6 +209,7 @@ class Descriptor:
         if self.commutative is not None and any(name not in index for name in self.commutative):
             raise ValueError(f"{self.key}: commutative names no operand")
         object.__setattr__(self, "ties", tuple(ties))
+        object.__setattr__(self, "clobbers_early", any(result.early_clobber for result in self.results))
 
     @property
     def commuted(self) -> tuple[int, int] | None:

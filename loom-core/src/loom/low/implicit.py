@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from loom.low.descriptors import RegisterClass
+from loom.low.descriptors import Descriptor, RegisterClass
 from loom.low.liveness import Liveness
 from loom.low.machine import Block, Function, Instruction, Kind, VReg
 
@@ -16,9 +16,12 @@ _REGISTER_MOVES = frozenset({Kind.COPY, Kind.SLICE, Kind.CONCAT, Kind.RELOAD, Ki
 
 
 class ImplicitEffects:
-    """Looks up the implicit registers of instructions of one descriptor set, with a cache."""
+    """Looks up the implicit registers of instructions of one descriptor set.
 
-    __slots__ = ("_masks", "_names")
+    Packets without values in registers of their own are what most of a function is; each instruction is looked at once.
+    """
+
+    __slots__ = ("_known", "_masks", "_names")
 
     def __init__(self, registers: Mapping[str, RegisterClass]) -> None:
         self._names = {
@@ -27,9 +30,16 @@ class ImplicitEffects:
             if not register_class.spillable and register_class.named
         }
         self._masks = {name: (cls.mask,) for name, cls in registers.items() if cls.mask}
+        self._known: dict[Instruction, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def __call__(self, instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(names read, names written) by one instruction."""
+        found = self._known.get(instruction)
+        if found is None:
+            found = self._known[instruction] = self._look_up(instruction)
+        return found
+
+    def _look_up(self, instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
         descriptor = instruction.descriptor
         reads: tuple[str, ...] = ()
         writes: tuple[str, ...] = ()
@@ -38,14 +48,18 @@ class ImplicitEffects:
         elif instruction.kind in _REGISTER_MOVES:
             for value in (*instruction.results, *instruction.operands):
                 reads += self._masks.get(value.reg_class, ())
-        if self._names:
+        names = self._names
+        if names:
             for value in instruction.operands:
-                reads += self._names.get(value.reg_class, ())
+                if value.reg_class in names:
+                    reads += names[value.reg_class]
             for edge in instruction.successors:
                 for value in edge.args:
-                    reads += self._names.get(value.reg_class, ())
+                    if value.reg_class in names:
+                        reads += names[value.reg_class]
             for value in instruction.results:
-                writes += self._names.get(value.reg_class, ())
+                if value.reg_class in names:
+                    writes += names[value.reg_class]
         return reads, writes
 
 
@@ -63,8 +77,11 @@ def implicit_live_out(function: Function, effects: ImplicitEffects) -> dict[Bloc
         writes: set[str] = set()
         for instruction in block.instructions:
             read, written = effects(instruction)
-            reads.update(name for name in read if name not in writes)
-            writes.update(written)
+            for name in read:
+                if name not in writes:
+                    reads.add(name)
+            if written:
+                writes.update(written)
         exposed[block], killed[block] = frozenset(reads), frozenset(writes)
     live_in = dict(exposed)
     live_out: dict[Block, frozenset[str]] = dict.fromkeys(function.blocks, frozenset())
@@ -107,6 +124,7 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
     effects = ImplicitEffects({})
     live_out = implicit_live_out(function, effects)
     result: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    touched: dict[Descriptor, tuple[list[str], list[str]]] = {}
     for block in reversed(function.blocks):
         ends = {name: 2 * liveness.end[block] for name in live_out[block] if name in units}
         point = 2 * liveness.end[block]
@@ -115,18 +133,24 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
             descriptor = instruction.descriptor
             if descriptor is None:
                 continue
-            for name in descriptor.effects.implicit_writes:
-                if name in units:
-                    end = ends.pop(name, point + 2)
-                    begin = point + 1
-                    for value in instruction.results:
-                        if _stands_for(function, [value], units[name]):
-                            # The register holds the value itself for as long as that lives.
-                            begin = max(begin, _end_of(liveness, value, point + 1))
-                    if begin < end:
-                        _occupy(result, units[name], begin, end)
-            for name in descriptor.effects.implicit_reads:
-                if name in units and not _stands_for(function, instruction.operands, units[name]):
+            if descriptor not in touched:
+                effect = descriptor.effects
+                reads, writes = (
+                    [n for n in names if n in units] for names in (effect.implicit_reads, effect.implicit_writes)
+                )
+                touched[descriptor] = (reads, writes)
+            reads, writes = touched[descriptor]
+            for name in writes:
+                end = ends.pop(name, point + 2)
+                begin = point + 1
+                for value in instruction.results:
+                    if _stands_for(function, [value], units[name]):
+                        # The register holds the value itself for as long as that lives.
+                        begin = max(begin, _end_of(liveness, value, point + 1))
+                if begin < end:
+                    _occupy(result, units[name], begin, end)
+            for name in reads:
+                if not _stands_for(function, instruction.operands, units[name]):
                     ends.setdefault(name, point + 1)
         for name, end in ends.items():
             _occupy(result, units[name], 2 * liveness.start[block], end)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from loom.low.coalesce import Bundle
 from loom.low.machine import VReg
@@ -281,8 +281,10 @@ class BankScan:
         return min(points, default=lanes[0][0][0])
 
 
-def _pieces(lane: Iterable[tuple[int, int, object]]) -> list[Piece]:
+def _pieces(lane: Sequence[tuple[int, int, object]]) -> list[Piece]:
     """Segments without their content, those that touch joined."""
+    if len(lane) == 1:
+        return [lane[0][:2]]
     pieces: list[Piece] = []
     for begin, end, _ in lane:
         if pieces and pieces[-1][1] >= begin:

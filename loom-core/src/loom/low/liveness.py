@@ -54,13 +54,13 @@ class Liveness:
         order: every value, by definition.
     """
 
-    __slots__ = ("_bits", "_live_in", "_live_out", "end", "function", "order", "segments", "start")
+    __slots__ = ("_bits", "_live_in", "_live_out", "_segments", "end", "function", "order", "start")
 
     def __init__(self, function: Function) -> None:
         self.function = function
         self.start: dict[Block, int] = {}
         self.end: dict[Block, int] = {}
-        self.segments: dict[VReg, list[Segment]] = {}
+        self._segments: dict[VReg, list[Segment]] | None = None
         number = 0
         for block in function.blocks:
             self.start[block] = number
@@ -71,7 +71,13 @@ class Liveness:
         self._live_in: dict[Block, int] = {}
         self._live_out: dict[Block, int] = {}
         self._dataflow()
-        self._build_segments()
+
+    @property
+    def segments(self) -> dict[VReg, list[Segment]]:
+        """See :class:`Liveness`; found when first asked for."""
+        if self._segments is None:
+            self._segments = self._find_segments()
+        return self._segments
 
     def live_in(self, block: Block) -> list[VReg]:
         """Values defined elsewhere that are live at the start of ``block``."""
@@ -86,11 +92,13 @@ class Liveness:
         return any(begin <= point < end for begin, end in self.segments[value])
 
     def _values(self, mask: int) -> list[VReg]:
+        # The lowest bit first. Searching text is as fast as machines can look for the next bit of a wide mask.
+        digits, bits = bin(mask)[:1:-1], self._bits
         values = []
-        while mask:
-            low = mask & -mask
-            values.append(self._bits[low.bit_length() - 1])
-            mask ^= low
+        place = digits.find("1")
+        while place >= 0:
+            values.append(bits[place])
+            place = digits.find("1", place + 1)
         return values
 
     def _dataflow(self) -> None:
@@ -109,14 +117,16 @@ class Liveness:
         for block in function.blocks:
             mask = 0
             for value in block_uses(block):
-                if home.get(value) is block:
+                place = home.get(value)
+                if place is block:
                     continue
-                if value not in home:
+                if place is None:
                     raise ValueError(f"{value!r} is used in ^{block.label} but defined nowhere")
-                if value not in index:
-                    index[value] = len(index)
+                bit = index.get(value)
+                if bit is None:
+                    bit = index[value] = len(index)
                     self._bits.append(value)
-                mask |= 1 << index[value]
+                mask |= 1 << bit
             upward[block] = mask
         local = dict.fromkeys(function.blocks, 0)
         for value, bit in index.items():
@@ -128,20 +138,18 @@ class Liveness:
             raise ValueError(f"{value!r} may be used before it is defined")
         self._live_in, self._live_out = live_in, live_out
 
-    def _build_segments(self) -> None:
+    def _find_segments(self) -> dict[VReg, list[Segment]]:
         """Walk every block backward; blocks last to first, so segments come in descending order."""
         segments: dict[VReg, list[Segment]] = {value: [] for value in self.order}
         for block in reversed(self.function.blocks):
             first = 2 * self.start[block]
-            last = 2 * self.end[block]
+            last = point = 2 * self.end[block]
             ends: dict[VReg, int] = dict.fromkeys(self._values(self._live_out[block]), last)
-            number = self.end[block]
             for instruction in reversed(block.instructions):
-                number -= 1
-                point = 2 * number
+                point -= 2
                 for value in instruction.results:
                     segments[value].append((point + 1, ends.pop(value, point + 2)))
-                if instruction.descriptor is not None:
+                if instruction.descriptor is not None and instruction.descriptor.clobbers_early:
                     for value in clobbered_early(instruction):
                         ends.setdefault(value, point + 2)
                 for edge in instruction.successors:
@@ -156,7 +164,7 @@ class Liveness:
         for value, pieces in segments.items():
             if len(pieces) > 1:
                 segments[value] = _merge(pieces)
-        self.segments = segments
+        return segments
 
 
 def block_uses(block: Block) -> list[VReg]:
@@ -172,7 +180,7 @@ def block_uses(block: Block) -> list[VReg]:
 def clobbered_early(instruction: Instruction) -> list[VReg]:
     """Operands that an early-clobber result of a packet must keep clear of."""
     descriptor = instruction.descriptor
-    if descriptor is None or not any(result.early_clobber for result in descriptor.results):
+    if descriptor is None or not descriptor.clobbers_early:
         return []
     # A tied operand shares the register of its own result, which no other result can have.
     tied = {operand for _, operand in descriptor.ties}
@@ -225,7 +233,7 @@ def content_units(function: Function) -> dict[VReg, tuple[tuple[VReg, int], ...]
     registers = function.descriptor_set.registers
 
     def own(value: VReg) -> tuple[tuple[VReg, int], ...]:
-        return tuple((value, unit) for unit in range(value.units))
+        return ((value, 0),) if value.units == 1 else tuple([(value, unit) for unit in range(value.units)])
 
     for block in reverse_postorder(function):
         for value in block.params:

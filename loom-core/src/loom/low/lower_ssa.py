@@ -62,13 +62,29 @@ def final_blocks(
                 pairs = _transfers(instruction)
             for edge in instruction.successors:
                 pairs += [(param, arg, 0, 0) for param, arg in zip(edge.block.params, edge.args, strict=True)]
-            if pairs:
+            if any(_moves(registers, assign, *pair) for pair in pairs):
                 mover = _Mover(registers, assign, can_swap)
                 items += mover.moves(pairs, partial(_free_at, free_unit, number))
             if kind not in _TRANSFERS:
                 items.append(instruction)
         result.append(FinalBlock(block.label, block, items))
     return result
+
+
+def _moves(
+    registers: Mapping[str, RegisterClass],
+    assign: Mapping[VReg, int],
+    target: VReg,
+    source: VReg,
+    target_offset: int,
+    source_offset: int,
+) -> bool:
+    """Whether a transfer takes more than leaving the value where it is."""
+    if target not in assign or source not in assign:
+        return False
+    if assign[target] + target_offset != assign[source] + source_offset:
+        return True
+    return target.reg_class != source.reg_class and registers[target.reg_class].bank != registers[source.reg_class].bank
 
 
 def _free_at(

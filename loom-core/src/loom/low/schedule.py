@@ -22,6 +22,7 @@ from loom.low.machine import MARKERS, Block, Function, Instruction, Kind, VReg
 from loom.low.scopes import annotate_scopes
 from loom.low.updates import update_last, updates_of
 
+_NONE: frozenset[str] = frozenset()
 _LOOK = 8
 """Candidates compared with each other when registers run short or pairs are wanted."""
 
@@ -105,11 +106,17 @@ def schedule(function: Function, model: ScheduleModel, strategy: Strategy = Stra
     implicit = implicit_live_out(function, effects)
     liveness = Liveness(function)
     updates = updates_of(function)
+    banks = _limited_banks(function, model, strategy)
     for block in function.blocks:
         if len(block.instructions) > 2:
             graph = build(function, block, model.latency, effects, implicit[block])
-            update_last(graph, updates, liveness.live_out(block))
-            placed = _BlockScheduler(block, graph, model, strategy, liveness).run()
+            live_in, live_out = liveness.live_in(block), set(liveness.live_out(block))
+            if updates:
+                update_last(graph, updates, live_out)
+            pressure = None
+            if strategy is Strategy.PRESSURE or not _has_room(block, banks, live_in):
+                pressure = _Pressure(block, graph, banks, live_in, live_out)
+            placed = _BlockScheduler(graph, model, strategy, pressure).run()
             live_ins = [inst for inst in block.instructions if inst.kind is Kind.LIVE_IN]
             block.instructions = [*live_ins, *placed, block.instructions[-1]]
     return scopes
@@ -134,6 +141,35 @@ def heights(graph: DependenceGraph, successors: list[list[tuple[int, int]]], own
     return result
 
 
+def _limited_banks(function: Function, model: ScheduleModel, strategy: Strategy) -> dict[str, tuple[str, int]]:
+    """Register class -> its bank and the units of it that the scheduler should stay within, where there is a limit."""
+    found = {}
+    limits: dict[str, int] = {}
+    for name, register_class in function.descriptor_set.registers.items():
+        limit = model.pressure_limit(register_class.bank)
+        if limit is None and strategy is Strategy.PRESSURE:
+            limit = register_class.count
+        if limit is not None:
+            limits[register_class.bank] = limit
+            found[name] = register_class.bank
+    return {name: (bank, limits[bank]) for name, bank in found.items()}
+
+
+def _has_room(block: Block, banks: Mapping[str, tuple[str, int]], live_in: list[VReg]) -> bool:
+    """Whether all values of a block could live at once, so that no order of it runs short of registers."""
+    units = dict.fromkeys(banks, 0)
+    for values in (live_in, block.params, *[inst.results for inst in block.instructions]):
+        for value in values:
+            if value.reg_class in units:
+                units[value.reg_class] += value.units
+    total: dict[str, int] = {}
+    for name, (bank, limit) in banks.items():
+        total[bank] = total.get(bank, 0) + units[name]
+        if total[bank] > limit:
+            return False
+    return True
+
+
 class _Pressure:
     """Registers live at the current point of one block, per bank that has a limit."""
 
@@ -141,23 +177,15 @@ class _Pressure:
         self,
         block: Block,
         graph: DependenceGraph,
-        model: ScheduleModel,
-        strategy: Strategy,
-        liveness: Liveness,
+        banks: Mapping[str, tuple[str, int]],
+        live_in: list[VReg],
+        live_out: set[VReg],
     ) -> None:
-        registers = liveness.function.descriptor_set.registers
-        self.limits: dict[str, int] = {}
-        self.bank: dict[str, str] = {}
-        for name, register_class in registers.items():
-            limit = model.pressure_limit(register_class.bank)
-            if limit is None and strategy is Strategy.PRESSURE:
-                limit = register_class.count
-            if limit is not None:
-                self.limits[register_class.bank] = limit
-                self.bank[name] = register_class.bank
+        self.limits = dict(banks.values())
+        self.bank = bank = {name: place for name, (place, _) in banks.items()}
         self.now = dict.fromkeys(self.limits, 0)
         self.users: dict[VReg, set[int]] = {}
-        self._kept = set(liveness.live_out(block))
+        self._kept = live_out
         self._kept.update(block.instructions[-1].operands)
         for edge in block.edges:
             self._kept.update(edge.args)
@@ -165,20 +193,28 @@ class _Pressure:
         self.reads: list[list[VReg]] = []
         # Candidates are asked again and again; their answers change only when they become the last user of a value.
         self._changes: dict[int, dict[str, int]] = {}
+        users = self.users
         for node, members in enumerate(graph.members):
-            defined = {v: None for inst in members for v in inst.results if v.reg_class in self.bank}
-            used = {v: None for inst in members for v in inst.operands if v.reg_class in self.bank}
+            defined = [v for inst in members for v in inst.results if v.reg_class in bank]
+            used = [v for inst in members for v in inst.operands if v.reg_class in bank]
+            if len(used) > 1:
+                used = list(dict.fromkeys(used))
             for value in used:
-                self.users.setdefault(value, set()).add(node)
-            self.defines.append(list(defined))
-            self.reads.append(list(used))
-        live = {*liveness.live_in(block), *block.params}
+                known = users.get(value)
+                if known is None:
+                    users[value] = {node}
+                else:
+                    known.add(node)
+            self.defines.append(defined)
+            self.reads.append(used)
+        live = {*live_in, *block.params}
         for instruction in block.instructions:
-            if instruction.kind is Kind.LIVE_IN:
-                live.update(instruction.results)
+            if instruction.kind is not Kind.LIVE_IN:
+                break
+            live.update(instruction.results)
         for value in live:
-            if value.reg_class in self.bank and (value in self.users or value in self._kept):
-                self.now[self.bank[value.reg_class]] += value.units
+            if value.reg_class in bank and (value in users or value in self._kept):
+                self.now[bank[value.reg_class]] += value.units
 
     def change(self, node: int) -> dict[str, int]:
         """Bank -> units more (or fewer) live once ``node`` has been placed."""
@@ -189,22 +225,24 @@ class _Pressure:
 
     def _compute_change(self, node: int) -> dict[str, int]:
         delta: dict[str, int] = {}
-        for value in self.defines[node]:
-            if value in self._kept or self.users.get(value, ()) != {node}:
-                bank = self.bank[value.reg_class]
-                delta[bank] = delta.get(bank, 0) + value.units
+        kept, users, banks = self._kept, self.users, self.bank
         defined = self.defines[node]
+        for value in defined:
+            known = users.get(value)
+            if value in kept or known is None or len(known) != 1 or node not in known:
+                bank = banks[value.reg_class]
+                delta[bank] = delta.get(bank, 0) + value.units
         for value in self.reads[node]:
-            if value not in self._kept and len(self.users[value]) == 1 and value not in defined:
-                bank = self.bank[value.reg_class]
+            if value not in kept and len(users[value]) == 1 and value not in defined:
+                bank = banks[value.reg_class]
                 delta[bank] = delta.get(bank, 0) - value.units
         return delta
 
     def tight(self, change: dict[str, int]) -> frozenset[str]:
         """Banks that a change would take over their limit."""
-        return frozenset(
-            bank for bank, units in change.items() if units > 0 and self.now[bank] + units > self.limits[bank]
-        )
+        now, limits = self.now, self.limits
+        over = [bank for bank, units in change.items() if units > 0 and now[bank] + units > limits[bank]]
+        return frozenset(over) if over else _NONE
 
     def place(self, node: int) -> list[int]:
         """Account for ``node``; returns the nodes that have become the last user of some value."""
@@ -217,9 +255,9 @@ class _Pressure:
             if len(users) == 1 and value not in self._kept:
                 last.extend(users)
         for value in self.defines[node]:
-            users = self.users.get(value, set())
-            if len(users) == 1 and value not in self._kept:
-                last.extend(users)
+            known = self.users.get(value)
+            if known is not None and len(known) == 1 and value not in self._kept:
+                last.extend(known)
         for other in last:
             self._changes.pop(other, None)
         return last
@@ -227,17 +265,13 @@ class _Pressure:
 
 class _BlockScheduler:
     def __init__(
-        self,
-        block: Block,
-        graph: DependenceGraph,
-        model: ScheduleModel,
-        strategy: Strategy,
-        liveness: Liveness,
+        self, graph: DependenceGraph, model: ScheduleModel, strategy: Strategy, pressure: _Pressure | None
     ) -> None:
+        """``pressure`` is None where registers cannot run short."""
         self._graph = graph
         self._model = model
         self._strategy = strategy
-        self._pressure = _Pressure(block, graph, model, strategy, liveness)
+        self._pressure = pressure
         self._successors = graph.successors()
         self._missing = [len(before) for before in graph.predecessors]
         self._earliest = [0] * len(graph.members)
@@ -275,17 +309,20 @@ class _BlockScheduler:
                 work.extend(self._satisfy(node, self._earliest[node]))
                 continue
             heapq.heappush(self._pending, (self._earliest[node], node))
-            heapq.heappush(self._by_source, node)
-            if node in self._last_users:
-                heapq.heappush(self._killers, node)
+            if self._pressure is not None:
+                heapq.heappush(self._by_source, node)
+                if node in self._last_users:
+                    heapq.heappush(self._killers, node)
 
     def _satisfy(self, node: int, start: int) -> list[int]:
         """Tell the successors of ``node``; returns those that wait for nothing else."""
         free = []
+        earliest, missing = self._earliest, self._missing
         for after, cycles in self._successors[node]:
-            self._earliest[after] = max(self._earliest[after], start + cycles)
-            self._missing[after] -= 1
-            if not self._missing[after]:
+            if earliest[after] < start + cycles:
+                earliest[after] = start + cycles
+            missing[after] -= 1
+            if not missing[after]:
                 free.append(after)
         return free
 
@@ -300,10 +337,11 @@ class _BlockScheduler:
         self._cycle = start + len(members)
         self._placed += members
         self._done[node] = True
-        for last in self._pressure.place(node):
-            self._last_users.add(last)
-            if not self._missing[last] and not self._done[last]:
-                heapq.heappush(self._killers, last)
+        if self._pressure is not None:
+            for last in self._pressure.place(node):
+                self._last_users.add(last)
+                if not self._missing[last] and not self._done[last]:
+                    heapq.heappush(self._killers, last)
         self._release(self._satisfy(node, self._cycle - 1))
 
     def _resources_free(self, node: int) -> int:
@@ -317,16 +355,18 @@ class _BlockScheduler:
 
     def _choose(self) -> int | None:
         """The node to place next, None when all are placed."""
+        pressure = self._pressure
+        if pressure is None:
+            return self._most_urgent()
         if self._strategy is Strategy.PRESSURE:
-            return self._fewest_registers(None)
+            return self._fewest_registers(pressure, None)
         best = self._most_urgent()
         if best is None:
             return None
-        change = self._pressure.change(best)
-        tight = self._pressure.tight(change)
+        tight = pressure.tight(pressure.change(best))
         if not tight:
             return best
-        other = self._fewest_registers(tight)
+        other = self._fewest_registers(pressure, tight)
         return best if other is None else other
 
     def _most_urgent(self) -> int | None:
@@ -377,7 +417,7 @@ class _BlockScheduler:
                 taken.append(entry)
         return taken
 
-    def _fewest_registers(self, banks: frozenset[str] | None) -> int | None:
+    def _fewest_registers(self, pressure: _Pressure, banks: frozenset[str] | None) -> int | None:
         """Among the next nodes in source order and those that end some value's life, the one that
         frees most registers of ``banks`` (all, if None); the first in source order if none frees any."""
         best: tuple[int, int] | None = None
@@ -389,8 +429,10 @@ class _BlockScheduler:
                 if self._done[node]:
                     continue
                 looked.append(node)
-                change = self._pressure.change(node)
-                units = sum(count for bank, count in change.items() if banks is None or bank in banks)
+                units = 0
+                for bank, count in pressure.change(node).items():
+                    if banks is None or bank in banks:
+                        units += count
                 if best is None or (units, node) < best:
                     best = (units, node)
             if looked and first is None:

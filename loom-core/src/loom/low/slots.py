@@ -28,6 +28,8 @@ class Slot:
 
 def pack_slots(function: Function, shapes: list[tuple[str, int]]) -> tuple[list[Slot], dict[str, int]]:
     """Assign offsets; returns the slots by number and bank -> units of memory needed."""
+    if not shapes:
+        return [], {}
     registers = function.descriptor_set.registers
     pieces = _slot_segments(function, len(shapes))
     tables: dict[str, UnitTable] = {}
