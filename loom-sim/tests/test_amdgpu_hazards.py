@@ -67,6 +67,12 @@ PAIRS = {
         "s_nop 0\ns_nop 0\n",
         "v_mov_b32_e32 v4, 1\n",
     ),
+    "product to fused, double precision": (
+        "gfx942",
+        START_9 + MATRICES + "s_nop 1\nv_mfma_f64_4x4x4_4b_f64 v[8:9], v[10:11], v[12:13], v[8:9]\n",
+        "s_nop 0\nv_mov_b32_e32 v14, 0\n",
+        "v_fma_f64 v[20:21], v[22:23], v[22:23], v[22:23]\n",
+    ),
     "transcendental, gfx1100": (
         "gfx1100",
         START + "v_rcp_f32_e32 v3, v2\n",
@@ -97,6 +103,12 @@ HARMLESS = {
     "written anew by the scalar unit, to be stored": (
         "gfx942",
         START_9 + "v_readfirstlane_b32 s8, v0\ns_nop 1\nv_mov_b32_e32 v3, s8\n",
+    ),
+    "product to sum, double precision": (
+        "gfx942",
+        START_9
+        + MATRICES
+        + "s_nop 1\nv_mfma_f64_4x4x4_4b_f64 v[8:9], v[10:11], v[12:13], v[8:9]\nv_add_f64 v[20:21], v[22:23], v[22:23]\n",
     ),
     "transcendental after transcendental": ("gfx942", START_9 + "v_rcp_f32_e32 v3, v2\nv_rcp_f32_e32 v4, v3\n"),
     "interlocked on gfx1151": ("gfx1151", START + "v_rcp_f32_e32 v3, v2\nv_add_f32_e32 v4, v3, v2\n"),

@@ -56,6 +56,10 @@ _TIMINGS: Final[Mapping[str, Timing]] = {
     )
 }
 LONGEST: Final = max(t.use for t in _TIMINGS.values()) + 1
+DOUBLE_TO_FMA: Final = 2
+"""States between a matrix instruction of double precision and a fused multiplication of it, whatever its registers."""
+FUSED_DOUBLE: Final = frozenset({"v_fma_f64", "v_fmac_f64"})
+_DOUBLE_ISSUED: Final[Key] = ("double issued", 0)
 _SHAPE: Final = re.compile(r"v_s?mf(?:ma|mac)_(?:scale_)?[a-z]+\d+_(\d+)x\d+x\d+(?:_(\d+)b)?_(\w+)")
 
 
@@ -63,7 +67,7 @@ _SHAPE: Final = re.compile(r"v_s?mf(?:ma|mac)_(?:scale_)?[a-z]+\d+_(\d+)x\d+x\d+
 def timing_of(mnemonic: str) -> Timing:
     """The timing of a matrix instruction.
 
-    Several blocks of a kind take the longest time that one of that kind takes.
+    Four blocks of 16 by 16 take as long as one of 32 by 32, and two of 32 by 32 twice that.
     """
     match = _SHAPE.fullmatch(mnemonic)
     assert match is not None, mnemonic
@@ -71,11 +75,11 @@ def timing_of(mnemonic: str) -> Timing:
     if operands == "f64":
         return _TIMINGS["f64_4" if extent == 4 else "f64_8"]
     if operands == "f32":
-        return _TIMINGS["f32_2" if extent == 4 else "f32_16" if extent == 32 or blocks > 1 else "f32_8"]
+        return _TIMINGS["f32_2" if extent == 4 else "f32_16" if extent == 32 else "f32_8"]
     if extent == 4:
         return _TIMINGS["xdl2"]
     if blocks > 1:
-        return _TIMINGS["xdl16"]
+        return _TIMINGS["xdl8" if extent == 16 else "xdl16"]
     if operands == "f8f6f4":
         return _TIMINGS["xdl8" if extent == 16 else "xdl16"]
     return _TIMINGS["xdl4" if extent == 16 else "xdl8"]
@@ -125,6 +129,8 @@ class MatrixStates:
 
     def other_needs(self, code: Code, memory: bool) -> Iterator[tuple[Key, int]]:
         """What a vector or memory instruction must wait for."""
+        if code.row.mnemonic in FUSED_DOUBLE:
+            yield _DOUBLE_ISSUED, DOUBLE_TO_FMA
         for timing in _TIMINGS.values():
             states = (timing.memory if memory else timing.use) + self._extra(timing)
             for unit in _vectors((*code.reads, *code.writes)):
@@ -144,3 +150,5 @@ class MatrixStates:
         for unit in _accumulator(code):
             state[f"source {name}", unit] = 0
         state[f"start {code.row.mnemonic}", result.start] = 0
+        if name.startswith("f64"):
+            state[_DOUBLE_ISSUED] = 0

@@ -40,7 +40,7 @@ _DEPCTR_VA_VDST = 12
 _HARDWARE_REGISTER_BITS = 63
 _FACTORS = frozenset({"src0", "src1", "vsrc1"})
 _SCALAR_FORMATS = frozenset({"SOP1", "SOP2", "SOPC", "SOPK"})
-_NAMES = {"mask": "exec", "m0": "m0", "setreg": "a hardware register"}
+_NAMES = {"mask": "exec", "m0": "m0", "setreg": "a hardware register", "double issued": "the f64 multipliers"}
 """What a message calls the registers of a kind of producer, other than by their number."""
 _ENDS = frozenset({"s_branch", "s_setpc_b64", "s_swappc_b64", "s_endpgm", "s_rfe_b64"})
 
@@ -92,6 +92,7 @@ class _Cdna3:
         if memory or _is_vector(inst):
             yield from matrix_distances.other_needs(reads, writes, state, memory, self._traits.late_matrix)
             yield from self._dot_needs(inst, reads, writes, state)
+            yield from matrix_distances.fused_needs(inst)
         if _is_vector(inst):
             yield from self._vector_needs(inst, reads, writes)
 

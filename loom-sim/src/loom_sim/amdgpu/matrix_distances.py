@@ -27,6 +27,9 @@ _CORES, _SINGLE, _DOUBLE = "cores", "single", "double"
 # Double precision: passes -> states before an accumulator, a factor or vector instruction, a memory instruction.
 _DOUBLE_STATES = {4: (4, 6, 9), 8: (9, 11, 18)}
 _NAME = re.compile(r"v_s?mf(?:ma|mac)_[if]\d+_(\d+)x\d+x(\d+)(?:_\d+b)?_(\w+)")
+_FUSED_DOUBLE = ("v_fma_f64", "v_fmac_f64")
+_DOUBLE_ISSUED = ("double issued", 0)
+_DOUBLE_TO_FUSED = 2
 LONGEST = 20
 """No rule of this table looks back farther."""
 
@@ -157,6 +160,12 @@ def other_needs(
             yield (name, unit), producer.before_use(late), "a matrix instruction wrote"
 
 
+def fused_needs(inst: Instruction) -> Iterator[tuple[tuple[str, int], int, str]]:
+    """What a fused multiplication of double precision must keep, whatever its registers."""
+    if inst.mnemonic in _FUSED_DOUBLE:
+        yield _DOUBLE_ISSUED, _DOUBLE_TO_FUSED, "a matrix instruction of double precision still occupies"
+
+
 def issued(inst: Instruction, producer: Producer, state: dict[tuple[str, int], int], wave_size: int) -> None:
     """Account for a matrix instruction."""
     result = _units(inst.operand("vdst"), wave_size)
@@ -165,5 +174,7 @@ def issued(inst: Instruction, producer: Producer, state: dict[tuple[str, int], i
             state.pop((name, unit), None)
         state[producer.name, unit] = 0
     state[f"whole {len(result)} {producer.name}", result.start] = 0
+    if producer.unit == _DOUBLE:
+        state[_DOUBLE_ISSUED] = 0
     for unit in _units(_accumulator(inst), wave_size):
         state[f"accumulator {producer.name}", unit] = 0
