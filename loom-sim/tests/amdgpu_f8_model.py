@@ -61,6 +61,42 @@ def narrowed(x: int, kind: str, fnuz: bool) -> int:
     return 0 if best == 0 and fnuz else sign | best
 
 
+def stochastic(x: int, seed: int, kind: str) -> int:
+    """The code of an OCP float that gfx12 rounds an f32 to: the seed, as a fraction of the last place kept, is added to
+    what remains of the value when its place is that of the smallest normal number at least, and the sum is truncated.
+    """
+    sign = 0x80 if x & F32.sign else 0
+    infinity = 0x7F if kind == "fp8" else 0x7C
+    if F32.is_nan(x):
+        return 0xFF if kind == "fp8" else 0xFE
+    if F32.is_inf(x):
+        return sign | infinity
+    mantissa, smallest = (3, -6) if kind == "fp8" else (2, -14)
+    value = abs(F32.value(x))
+    exponent = smallest
+    while value >= Fraction(2) ** (exponent + 1):
+        exponent += 1
+    last, finest = Fraction(2) ** (exponent - mantissa), Fraction(2) ** (exponent - 23)
+    total = value // finest * finest + (seed >> 9 + mantissa) * finest
+    rounded = total // last * last
+    fitting = [c for c in range(infinity) if _value(c, kind, False) == rounded]
+    return sign | (fitting[0] if fitting else infinity)
+
+
+def stochastic_suite() -> dict[str, tuple[str, Model]]:
+    """The conversions of gfx12 that a seed rounds, into single bytes of a register."""
+    suite: dict[str, tuple[str, Model]] = {}
+    for kind in ("fp8", "bf8"):
+        for byte, source, flip, clear in ((0, "v2", 0, 0), (2, "-v2", F32.sign, 0), (3, "|v2|", 0, F32.sign)):
+
+            def model(a: int, b: int, k: str = kind, s: int = 8 * byte, f: int = flip, c: int = clear) -> int:
+                return _PATTERN & ~(0xFF << s) | stochastic((a & ~c) ^ f, b, k) << s
+
+            select = f" byte_sel:{byte}" if byte else ""
+            suite[f"sr_{kind}_{byte}"] = (f"v_cvt_sr_{kind}_f32 v8, {source}, v4{select}", ((32, 32), 32, model))
+    return suite
+
+
 def f8_suite(fnuz: bool, select: str, word: str, suffix: str) -> dict[str, tuple[str, Model]]:
     """Instructions on v2 and v4 with their models; `select` and `word` choose a byte or half of the source."""
     suite: dict[str, tuple[str, Model]] = {}

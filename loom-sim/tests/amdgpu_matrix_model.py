@@ -1,6 +1,7 @@
 """An independent model of matrix instructions: one element at a time, on Python numbers.
 
-Where elements are: "AMD Matrix Instruction Calculator", and AMD's articles on WMMA of RDNA 3 and RDNA 4 (GPUOpen).
+Where elements are: "AMD Matrix Instruction Calculator", and AMD's articles on WMMA of RDNA 3 and RDNA 4 (GPUOpen). For
+waves of 64 on gfx12: ROCm's rocjitsu, and Mesa's RADV for C.
 """
 
 from __future__ import annotations
@@ -32,11 +33,7 @@ class Shape:
     c: str
     sparse: bool
     family: str
-
-    @property
-    def lanes(self) -> int:
-        """Lanes of a wave."""
-        return 64 if self.family == "gfx942" else 32
+    lanes: int
 
     def counts(self) -> tuple[int, int, int]:
         """Elements of A, B and C in a lane. On gfx11 both halves of the wave hold all of A and B."""
@@ -46,14 +43,15 @@ class Shape:
         return a, b, self.m * self.n * self.blocks // self.lanes
 
 
-def parse(name: str, family: str) -> Shape | None:
+def parse(name: str, family: str, lanes: int) -> Shape | None:
     """The shape of a mnemonic; None if it is no matrix instruction."""
     match = re.fullmatch(r"v_(mfma|smfmac|wmma|swmmac)_([a-z]+\d+)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_([a-z0-9]+)(?:_(.f8|fp8))?",
                          name)  # fmt: skip
     if match is None:
         return None
     kind, c, m, n, k, blocks, a, b = match.groups()
-    return Shape(name, int(m), int(n), int(k), int(blocks or 1), a, b or a, c, kind in ("smfmac", "swmmac"), family)
+    return Shape(name, int(m), int(n), int(k), int(blocks or 1), a, b or a, c, kind in ("smfmac", "swmmac"), family,
+                 lanes)  # fmt: skip
 
 
 def depth_of(s: Shape, lane: int, element: int, count: int) -> tuple[int, int]:
@@ -61,7 +59,10 @@ def depth_of(s: Shape, lane: int, element: int, count: int) -> tuple[int, int]:
     if s.family == "gfx11":
         return 0, element
     if s.family == "gfx12":
-        return 0, element + count * (lane // 16)
+        quarter = lane // 16
+        if s.lanes == 64 and (s.sparse or BITS[s.a] == 4) and BITS[s.a] < 16:
+            quarter = (0, 2, 1, 3)[quarter]
+        return 0, element + count * quarter
     if s.m == 4:
         return lane // 4 % s.blocks, element + count * (lane // (4 * s.blocks))
     if s.blocks == 1:
@@ -72,9 +73,10 @@ def depth_of(s: Shape, lane: int, element: int, count: int) -> tuple[int, int]:
 def place_of(s: Shape, lane: int, element: int) -> tuple[int, int]:
     """Block and row of an element of C; its column is `lane % n`."""
     if s.family == "gfx11":
-        return 0, 2 * element + lane // 16
+        return 0, s.lanes // 16 * element + lane // 16
     if s.family == "gfx12":
-        return 0, element + 8 * (lane // 16)
+        start = 8 * (lane // 16) if s.lanes == 32 else (0, 8, 4, 12)[lane // 16]
+        return 0, element + start
     if s.m == 4:
         return lane // 4 % s.blocks, lane // 16 if s.c == "f64" else element
     if s.c == "f64":

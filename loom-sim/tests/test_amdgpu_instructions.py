@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from amdgpu_compile import kernel_text, kernels_object, needs_llvm_mc
-from amdgpu_f8_model import f8_suite
+from amdgpu_f8_model import f8_suite, stochastic_suite
 from amdgpu_model import COMMON, F32, GFX11, GFX942, M32, M64, Model, classify, signed
 
 from loom_sim import amdgpu
@@ -167,6 +167,7 @@ def _suite(target: str) -> dict[str, tuple[str, Model]]:
         )
         if target == "gfx1200":
             suite.update(f8_suite(fnuz=False, select=" byte_sel:{}", word=" op_sel:[{},0]", suffix="_e64"))
+            suite.update(stochastic_suite())
         suite["op_sel"] = (
             "v_mov_b32_e32 v8, v4\nv_add_nc_u16 v8, v2, v6 op_sel:[1,0,1]",
             ((32, 32, 32), 32, lambda a, b, c: b & 0xFFFF | ((a >> 16) + c & 0xFFFF) << 16),

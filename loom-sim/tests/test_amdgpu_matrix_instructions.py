@@ -18,6 +18,9 @@ from loom_sim.amdgpu.errors import UnsupportedInstruction
 
 pytestmark = needs_llvm_mc
 TARGETS = {"gfx942": "gfx942", "gfx1100": "gfx11", "gfx1200": "gfx12"}
+WAVES = [("gfx942", 64), ("gfx1100", 32), ("gfx1100", 64), ("gfx1200", 32), ("gfx1200", 64)]
+PARTLY_FILLED = ["v_wmma_i32_16x16x16_iu4", "v_swmmac_i32_16x16x32_iu4"]
+"""Products with operands that fill only some lanes of a wave64 on gfx12."""
 WORDS = 49
 """Words of a lane: 8 of A, 8 of B, 32 of C, the index of sparse products."""
 
@@ -57,15 +60,28 @@ def _variants(s: Shape) -> list[Case]:
 
 
 @cache
-def cases(target: str) -> tuple[Case, ...]:
-    """All matrix instructions of a target."""
+def cases(target: str, lanes: int = 0) -> tuple[Case, ...]:
+    """All matrix instructions of a target in its usual wave size or another that are executed."""
     from loom_target_amdgpu.isa.tables import family_table
 
     family = TARGETS[target]
+    lanes = lanes or (64 if family == "gfx942" else 32)
     table = family_table(family)
     names = sorted({table.row(n).mnemonic for n in range(len(table))})
-    shapes = [parse(name, family) for name in names]
+    if family == "gfx12" and lanes == 64:
+        names = [name for name in names if name not in PARTLY_FILLED]
+    shapes = [parse(name, family, lanes) for name in names]
     return tuple(case for shape in shapes if shape is not None for case in _variants(shape))
+
+
+def _program(bodies: list[str], target: str, lanes: int) -> amdgpu.Program:
+    """Kernels k0, k1 and so on."""
+    wide = lanes == 64 and target != "gfx942"
+    mode = ".amdhsa_wavefront_size32 0" if wide else ""
+    kernels = [
+        kernel_text(body, target, name=f"k{k}", buffers=2, vgprs=64, mode=mode) for k, body in enumerate(bodies)
+    ]
+    return amdgpu.load(kernels_object(kernels, target, *(["+wavefrontsize64"] if wide else [])))
 
 
 def _span(first: str, count: int) -> str:
@@ -183,13 +199,22 @@ def _check(case: Case, program: amdgpu.Program, name: str) -> None:
         assert got == value, f"{instruction(case)}: lane {lane}, element {e}"
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_matrix_instructions(target: str) -> None:
-    chosen = cases(target)
-    kernels = [kernel_text(_body(c, target), target, name=f"k{k}", buffers=2, vgprs=64) for k, c in enumerate(chosen)]
-    program = amdgpu.load(kernels_object(kernels, target))
+@pytest.mark.parametrize(("target", "lanes"), WAVES)
+def test_matrix_instructions(target: str, lanes: int) -> None:
+    chosen = cases(target, lanes)
+    program = _program([_body(case, target) for case in chosen], target, lanes)
     for number, case in enumerate(chosen):
         _check(case, program, f"k{number}")
+
+
+def test_products_that_leave_lanes_empty_are_refused() -> None:
+    shapes = [parse(name, "gfx12", 64) for name in PARTLY_FILLED]
+    texts = [f"{s.name} v[32:35], v4, v12, {'v20' if s.sparse else 'v[32:35]'}" for s in shapes if s is not None]
+    assert len(texts) == 2
+    program = _program([f"{text}\ns_endpgm" for text in texts], "gfx1200", 64)
+    for number, text in enumerate(texts):
+        with pytest.raises(UnsupportedInstruction, match=f"fills only some lanes of a wave64.*{text.split()[0]}"):
+            program.launch(f"k{number}", 1, 64, [None, None, 0])
 
 
 @pytest.mark.parametrize(

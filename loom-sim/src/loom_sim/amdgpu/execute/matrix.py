@@ -1,4 +1,4 @@
-"""Matrix instructions: WMMA and SWMMAC (gfx11, gfx12 in wave32), MFMA and SMFMAC (gfx942).
+"""Matrix instructions: WMMA and SWMMAC (gfx11, gfx12), MFMA and SMFMAC (gfx942).
 
 Products and sums are formed in double precision and rounded once to the result type; integer results are exact. The
 order in which hardware adds is not documented, so the last bit of a float result may differ from a device's. Nor is
@@ -8,7 +8,9 @@ In sparse products two of every four elements of a row of A are stored, with the
 register (AMD CDNA3 ISA, "Sparse Matrix Operations"; RDNA4 ISA, "SWMMAC").
 
 Where matrix elements live in registers: AMD, "How to accelerate AI applications on RDNA 3 using WMMA", "Using the
-Matrix Cores of AMD RDNA 4 architecture GPUs" (GPUOpen), and "AMD matrix cores" / "AMD Matrix Instruction Calculator".
+Matrix Cores of AMD RDNA 4 architecture GPUs" (GPUOpen), and "AMD matrix cores" / "AMD Matrix Instruction Calculator";
+for waves of 64 on gfx12, Mesa's RADV (cooperative matrices) and ROCm's rocjitsu. In what order gfx12 numbers the
+columns of A and the rows of B makes no difference to a product, so they are numbered by lane and element here.
 """
 
 from __future__ import annotations
@@ -71,8 +73,8 @@ def _grid(lanes: int, count: int) -> tuple[Array, Array]:
     return lane, element
 
 
-def _wmma_layouts(family: str, lanes: int, k: int, count: int, results: int) -> tuple[Layout, Layout, Layout] | None:
-    """A, B and C of a 16 x 16 x k product; `count` elements per lane of A and B, `results` of C."""
+def _wmma_layouts(family: str, lanes: int, count: int, results: int) -> tuple[Layout, Layout, Layout]:
+    """A, B and C of a 16 x 16 product; `count` elements per lane of A and B, `results` of C."""
     lane, element = _grid(lanes, count)
     zero = np.zeros_like(lane)
     out_lane, out = _grid(lanes, results)
@@ -81,12 +83,12 @@ def _wmma_layouts(family: str, lanes: int, k: int, count: int, results: int) -> 
         first = np.arange(16)
         depth, read = element, first
         row = out * (lanes // 16) + out_lane // 16
-    elif lanes == 32:
+    else:
         read = np.arange(lanes)
         depth = element + count * (lane // 16)
-        row = out + results * (out_lane // 16)
-    else:
-        return None
+        # In waves of 64 the second and third quarter of the rows change places.
+        quarter = out_lane // 16
+        row = out + results * (quarter if lanes == 32 else quarter % 2 * 2 + quarter // 2)
     a = Layout(zero, lane % 16, depth, read)
     b = Layout(zero, depth, lane % 16, read)
     return a, b, Layout(out_zero, row, out_lane % 16, np.arange(lanes))
@@ -285,15 +287,15 @@ def _wmma(em: Emitter, inst: Instruction, match: re.Match[str]) -> Product:
             half = bool(inst.modifiers.get("op_sel", 0) >> 2 & 1)
         else:
             results = 2 * registers
-    layouts = _wmma_layouts(family, lanes, k, count, results)
-    if layouts is None:
-        raise em.unsupported("matrix products in wave64 on this processor, whose layout is not published")
+    stored = k // 2 if "swmmac" in inst.mnemonic else k
+    if family == "gfx12" and count * lanes != 16 * stored:
+        raise em.unsupported("a matrix operand that fills only some lanes of a wave64; which ones is not published")
+    layouts = _wmma_layouts(family, lanes, count, results)
     clamp = bool(inst.modifiers.get("clamp", 0))
     product = Product(16, 16, k, 1, *layouts, a_type, b_type, c_type, clamp, False, half, negate)
     if b_count == count:
         return product
-    wide = _wmma_layouts(family, lanes, k, b_count, results)
-    assert wide is not None
+    wide = _wmma_layouts(family, lanes, b_count, results)
     shift = 2 * count * inst.get("index_key") if 2 * count < 32 else 0
     return attrs.evolve(product, b=wide[1], stored=k // 2, index_shift=shift)
 

@@ -11,6 +11,7 @@ from loom_sim.amdgpu.instruction import Instruction
 _GWS = "global wave sync is shared by all dispatches of a device; there is only one here"
 _TRAP = "it is for trap handlers and debuggers; there is none"
 _GRAPHICS = "it belongs to graphics stages"
+_SEED = "what stochastic rounding does with subnormal values is not known of this family"
 _FORK = "forks of gfx7 and gfx8, which no processor of this family has"
 NAMED = "named barriers exist from gfx1250 on; here there is only the barrier of the workgroup, -1"
 
@@ -27,17 +28,21 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"s_dcache_discard\w*", "it drops data that other waves may not have seen"),
     (r"s_scratch_\w+", "scalar access to scratch is not established for processors of this family"),
     (r"v_screen_partition_4se_b32", "it looks up a table of screen tiles that no public document has"),
-    (r"v_cvt_sr_(fp8|bf8)_f32", "which bits of the seed decide the rounding is not in the public documents"),
+    (r"v_cvt_sr_(fp8|bf8)_f32", _SEED),
     (r"s_barrier_(init|join|leave)|s_wakeup_barrier", NAMED),
     (r"s_get_barrier_state", "how many waves have signalled depends on their speed"),
 )
 """Patterns of mnemonics, and why they are refused."""
 
+_EXECUTED = {"gfx12": (_SEED,)}
+"""Reasons that do not hold for a family."""
+
 
 @cache
-def reason(mnemonic: str) -> str | None:
-    """Why an instruction is refused; None if it is not."""
-    return next((text for pattern, text in REASONS if re.fullmatch(pattern, mnemonic)), None)
+def reason(mnemonic: str, family: str) -> str | None:
+    """Why an instruction is refused on processors of a family; None if it is not."""
+    found = next((text for pattern, text in REASONS if re.fullmatch(pattern, mnemonic)), None)
+    return None if found in _EXECUTED.get(family, ()) else found
 
 
 def translate(em: Emitter, inst: Instruction) -> bool:
@@ -46,7 +51,7 @@ def translate(em: Emitter, inst: Instruction) -> bool:
     Raises:
         UnsupportedInstruction: with the reason.
     """
-    found = reason(inst.mnemonic)
+    found = reason(inst.mnemonic, em.traits.family)
     if found is not None:
         raise em.unsupported(f"{inst.mnemonic} is not executed: {found}")
     return False
