@@ -50,6 +50,14 @@ def _halves(family: str) -> dict[str, dict[str, Row]]:
     return found
 
 
+class _HalvesOfCode(dict[Code, dict[str, _Half | None]]):
+    """The halves that operations of a block can be, found once."""
+
+    def __missing__(self, code: Code) -> dict[str, _Half | None]:
+        found = self[code] = {side: _half(code, side) for side in _FIELDS}
+        return found
+
+
 def _half(code: Code, side: str) -> _Half | None:
     """The operation as the X or Y half, None where there is no such half."""
     row = _halves(code.row.family)[code.row.mnemonic].get(side)
@@ -81,12 +89,13 @@ def _is_single(code: Code, candidates: dict[str, dict[str, Row]]) -> bool:
 
 def _pair_block(block: CodeBlock, candidates: dict[str, dict[str, Row]], assembler: Assembler) -> int:
     codes = block.code
+    halves = _HalvesOfCode()
     made = 0
     at = 0
     while at < len(codes):
         first = codes[at]
         if _is_single(first, candidates):
-            partner = _partner(codes, at, candidates, assembler)
+            partner = _partner(codes, at, candidates, halves, assembler)
             if partner is not None:
                 position, word = partner
                 del codes[position]
@@ -97,7 +106,7 @@ def _pair_block(block: CodeBlock, candidates: dict[str, dict[str, Row]], assembl
 
 
 def _partner(
-    codes: list[Code], at: int, candidates: dict[str, dict[str, Row]], assembler: Assembler
+    codes: list[Code], at: int, candidates: dict[str, dict[str, Row]], halves: _HalvesOfCode, assembler: Assembler
 ) -> tuple[int, Code] | None:
     """Position of what can join the instruction at ``at``, and the word of both."""
     first = codes[at]
@@ -111,7 +120,7 @@ def _partner(
                 return None
             order = code.order
         if _is_single(code, candidates) and written.isdisjoint(code.reads) and written.isdisjoint(code.writes):
-            word = _word(first, code, assembler) if read.isdisjoint(code.writes) else None
+            word = _word(first, code, halves, assembler) if read.isdisjoint(code.writes) else None
             if word is not None:
                 return position, word
         if code.row.format not in _CROSSED or code.distance is not None:
@@ -121,10 +130,12 @@ def _partner(
     return None
 
 
-def _word(first: Code, second: Code, assembler: Assembler) -> Code | None:
+def _word(first: Code, second: Code, halves: _HalvesOfCode, assembler: Assembler) -> Code | None:
     """Both operations as one word, None when they cannot share one."""
+    if not (first.codes["vdst"] ^ second.codes["vdst"]) & 1:
+        return None  # the most frequent of the reasons of dual_issue_conflict
     for x, y in ((first, second), (second, first)):
-        one, other = _half(x, "X"), _half(y, "Y")
+        one, other = halves[x]["X"], halves[y]["Y"]
         if one is None or other is None:
             continue
         reason = dual_issue_conflict(

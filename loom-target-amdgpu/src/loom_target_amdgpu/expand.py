@@ -42,13 +42,17 @@ def _orders(function: Function) -> dict[Instruction, Order]:
     """What ordering controls say of the packets of a scheduled function."""
     everything = function.schedule_mode is ScheduleMode.LOCKED
     found: dict[Instruction, Order] = {}
+    known: dict[tuple[bool, int, tuple[tuple[int, int], ...]], Order] = {}
     for block in function.blocks:
         fences = 0
         for item in block.instructions:
             if item.kind is Kind.FENCE:
                 fences += 1
             elif item.kind is Kind.PACKET:
-                found[item] = Order(everything or bool(item.lock), fences, item.scope_events)
+                key = everything or bool(item.lock), fences, item.scope_events
+                if key not in known:
+                    known[key] = Order(*key)
+                found[item] = known[key]
     return found
 
 
@@ -81,11 +85,12 @@ class Expander:
             following = blocks[index + 1].label if index + 1 < len(blocks) else None
             code: list[Code] = []
             for item in final.items:
-                made = list(self._item(item, following))
-                order = self._orders.get(item.origin or item) if isinstance(item, Instruction) else None
-                for one in made:
-                    one.order = order
-                code += made
+                if isinstance(item, Instruction) and item.kind is Kind.PACKET:
+                    packet = self._packet(item)
+                    packet.order = self._orders.get(item.origin or item)
+                    code.append(packet)
+                else:
+                    code += self._item(item, following)
             successors = [edge.block.label for edge in final.block.edges]
             result.append(CodeBlock(final.label, code, successors))
         self._unique_labels(blocks)
@@ -98,8 +103,9 @@ class Expander:
     def _register(self, value: VReg) -> int:
         unit = self._assign[value]
         name = value.reg_class
-        if name in _BASE:
-            return _BASE[name] + unit
+        base = _BASE.get(name)
+        if base is not None:
+            return base + unit
         if name == _VCC:
             return VCC
         if name == _SCC:
@@ -112,12 +118,7 @@ class Expander:
             return
         assert isinstance(item, Instruction), "the target exchanges no registers"
         kind = item.kind
-        if kind is Kind.PACKET:
-            assert item.descriptor is not None
-            results = [self._register(v) if v in self._assign else self._dead(v) for v in item.results]
-            operands = [self._register(v) for v in item.operands]
-            yield self._asm.packet(item.descriptor, results, operands, item.immediates, item.loc)
-        elif kind is Kind.LIVE_IN:
+        if kind is Kind.LIVE_IN:
             yield from self._live_in(item)
         elif kind is Kind.BRANCH:
             yield from self._jump(item.successors[0].block.label, following, item.loc)
@@ -136,8 +137,11 @@ class Expander:
                 subject_kind=kind.name.lower(),
             )
 
-    def _dead(self, value: VReg) -> int:
-        raise AssertionError(f"{value} has no register")
+    def _packet(self, item: Instruction) -> Code:
+        assert item.descriptor is not None
+        results = [self._register(v) for v in item.results]
+        operands = [self._register(v) for v in item.operands]
+        return self._asm.packet(item.descriptor, results, operands, item.immediates, item.loc)
 
     def _live_in(self, item: Instruction) -> Iterator[Code]:
         """Workgroup ids in trap registers are copied; everything else is where it was fixed."""

@@ -135,39 +135,48 @@ class _Touched(NamedTuple):
     writes: bool
 
 
+class _Footprint(NamedTuple):
+    """Registers that a row reads and writes without naming them, what its operands touch, and the code that is none."""
+
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    touched: tuple[_Touched, ...]
+    null: int | None
+
+
 @cache
-def _footprint(row: Row, wave: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[_Touched, ...]]:
-    """Registers that a row reads and writes without naming them, and what its operands touch."""
+def _footprint(row: Row, wave: int) -> _Footprint:
+    null = registers(row.family).null
     touched = []
     for operand in row.operands:
         if operand.kind in _PLAIN:
             continue
-        count = wave // 32 if operand.width_bits == 1 else max(1, operand.width_bits // 32)
+        length = wave // 32 if operand.width_bits == 1 else max(1, operand.width_bits // 32)
         fixed: tuple[int, ...] | None = None
         if not operand.ranges:
             code = fixed_code(row.family, operand)
             if operand.width_bits != 1:
-                count = 2 if code in (VCC, EXEC) else 1
-            fixed = tuple(range(code, code + count)) if _is_register(row.family, code) else ()
-        touched.append(_Touched(operand.name, fixed, count, operand.direction != "out", operand.direction != "in"))
+                length = 2 if code in (VCC, EXEC) else 1
+            fixed = () if _is_no_register(code, null) else tuple(range(code, code + length))
+        touched.append(_Touched(operand.name, fixed, length, operand.direction != "out", operand.direction != "in"))
     reads, writes = (_implicit(names, row.family) for names in (row.implicit_reads, row.implicit_writes))
-    return reads, writes, tuple(touched)
+    return _Footprint(reads, writes, tuple(touched), null)
 
 
-def _is_register(family: str, code: int) -> bool:
-    return code >= 0 and code != registers(family).null and (not 128 <= code <= LITERAL or code == SCC)
+def _is_no_register(code: int, null: int | None) -> bool:
+    return code < 0 or code == null or (128 <= code <= LITERAL and code != SCC)
 
 
 def _units(row: Row, codes: Mapping[str, int], wave: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    reads, writes, touched = _footprint(row, wave)
-    for name, fixed, count, is_read, is_written in touched:
+    reads, writes, touched, null = _footprint(row, wave)
+    for name, fixed, length, is_read, is_written in touched:
         if fixed is not None:
             units = fixed
         else:
             code = codes[name]
-            if code < VGPR and not _is_register(row.family, code):
+            if code < VGPR and _is_no_register(code, null):
                 continue
-            units = (code,) if count == 1 else tuple(range(code, code + count))
+            units = (code,) if length == 1 else tuple(range(code, code + length))
         if is_read:
             reads += units
         if is_written:

@@ -81,10 +81,12 @@ class _Pending:
         """The same at the start of a block that follows. More than ``limit`` younger operations are as good as so
         many."""
         fresh = _Pending()
-        issued = self.issued
-        fresh.ordered = {unit: max(number - issued, -limit) for unit, number in self.ordered.items()}
-        fresh.unordered = set(self.unordered)
-        fresh.busy, fresh.flat = self.busy, self.flat
+        if self.busy:
+            issued = self.issued
+            oldest = issued - limit
+            fresh.ordered = {u: number - issued if number > oldest else -limit for u, number in self.ordered.items()}
+            fresh.unordered = self.unordered.copy()
+            fresh.busy, fresh.flat = True, self.flat
         return fresh
 
     def join(self, other: _Pending) -> bool:
@@ -176,7 +178,7 @@ class WaitInserter:
             for successor in block.successors:
                 known = before.get(successor)
                 if known is None:
-                    before[successor] = self._following(state)
+                    before[successor] = state if successor == block.successors[-1] else self._following(state)
                     work.append(successor)
                 else:
                     changed = [one.join(other) for one, other in zip(known, state, strict=True)]
@@ -193,9 +195,11 @@ class WaitInserter:
     def _step(self, code: Code, state: _State) -> dict[int, int]:
         """Wait for what the instruction needs, then account for what it starts; returns the waits."""
         waits: dict[int, int] = {}
-        units = code.reads + code.writes
+        units: tuple[int, ...] | None = None
         for counter, pending in enumerate(state):
             if pending.busy:
+                if units is None:
+                    units = code.reads + code.writes
                 count = pending.needed(units)
                 if count is not None:
                     waits[counter] = min(count, self._limits[counter] - 1)
