@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loom.facts import integers
 from loom.facts.integers import MAX64, MIN64, MIRRORED, TRANSFER, UNKNOWN, IntegerFacts, exactly
-from loom.facts.paths import Paths, on_numbers
+from loom.facts.paths import Context, Paths, left_with, on_numbers
 from loom.facts.predicates import decide_predicate
 from loom.facts.relations import Relations, compared_values
 from loom.facts.uniformity import varying_values
 from loom.ir.attributes import Predicate
-from loom.ir.core import Op, Region, Value, symbol_name
+from loom.ir.core import Block, Op, Region, Value, symbol_name
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET, ScalarType
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ class FunctionFacts:
     coordinates and say the subgroup size. Answers are remembered. They stay true, if not the sharpest possible, while
     the body is rewritten into code that means the same; a new object looks again.
 
-    Facts that hold on a path (a condition, a case, the bounds of a loop) are kept by region, and only for the values
-    that depend on what is compared there: everything else has one record for the whole function.
+    Facts that hold on a path (a condition, a case, the bounds of a loop, one side of a branch) are kept by context, and
+    only for the values that depend on what is compared there: everything else has one record for the whole function.
     """
 
     def __init__(self, function: Op, target_facts: Mapping[str, object] | None = None) -> None:
         self.function = function
         self.target_facts: Mapping[str, object] = target_facts or {}
-        # Facts by innermost region that adds path facts (None: none apply).
-        self._memo: dict[Region | None, dict[Value, IntegerFacts]] = {None: {}}
+        # Facts by innermost context that adds path facts (None: none apply).
+        self._memo: dict[Context | None, dict[Value, IntegerFacts]] = {None: {}}
         self.paths = Paths(function)
         self.relations = Relations(self.paths)
-        self._loops: dict[Op, dict[Value, IntegerFacts]] = {}
+        self._loops: dict[Op | Region, dict[Value, IntegerFacts]] = {}
         self._depth = 0
         self._varying: set[Value] | None = None
         self._config: FunctionFacts | None = None
@@ -136,7 +136,7 @@ class FunctionFacts:
 
     # -- evaluation ------------------------------------------------------------------------------------------
 
-    def _facts(self, value: Value, context: Region | None) -> IntegerFacts:
+    def _facts(self, value: Value, context: Context | None) -> IntegerFacts:
         while context is not None and value not in self.paths.reached(context):
             context = self.paths.outside(context)
         memo = self._memo.get(context)
@@ -161,21 +161,21 @@ class FunctionFacts:
         memo[value] = facts
         return facts
 
-    def _on_path(self, value: Value, facts: IntegerFacts, context: Region) -> IntegerFacts:
-        """Facts with what a region and those around it say of the value itself."""
-        region: Region | None = context
-        while region is not None:
-            outside = self.paths.outside(region)
-            for predicate, left, right in self.paths.constraints(region):
+    def _on_path(self, value: Value, facts: IntegerFacts, context: Context) -> IntegerFacts:
+        """Facts with what a context and those around it say of the value itself."""
+        place: Context | None = context
+        while place is not None:
+            outside = self.paths.outside(place)
+            for predicate, left, right in self.paths.constraints(place):
                 if left is value:
                     other = exactly(right) if isinstance(right, int) else self._facts(right, outside)
                     facts = integers.compare_left(facts, predicate, other)
                 elif right is value:
                     facts = integers.compare_left(facts, MIRRORED[predicate], self._facts(left, outside))
-            region = outside
+            place = outside
         return facts
 
-    def _settle(self, value: Value, context: Region | None, memo: dict[Value, IntegerFacts]) -> None:
+    def _settle(self, value: Value, context: Context | None, memo: dict[Value, IntegerFacts]) -> None:
         """Settle what a value is computed from, from the far end of the chain on, without recursion."""
         order: list[Value] = []
         stack = [value]
@@ -197,7 +197,7 @@ class FunctionFacts:
         for current in reversed(order[1:]):
             self._facts(current, context)
 
-    def _evaluate(self, value: Value, context: Region | None) -> IntegerFacts:
+    def _evaluate(self, value: Value, context: Context | None) -> IntegerFacts:
         op = value.defining_op
         if op is None:
             return self._argument(value, context)
@@ -220,29 +220,37 @@ class FunctionFacts:
             return found
         return integers.domain(value.type)
 
-    def _difference(self, op: Op, facts: IntegerFacts, context: Region | None) -> IntegerFacts:
+    def _difference(self, op: Op, facts: IntegerFacts, context: Context | None) -> IntegerFacts:
         """A difference is bounded by the order of what it is taken of."""
         left, right = op.operands
         below, above = (self.relations.difference(a, b, context) for a, b in ((right, left), (left, right)))
         return facts.meet(MIN64 if below is None else -below, MAX64 if above is None else above)
 
-    def _argument(self, value: Value, context: Region | None) -> IntegerFacts:
+    def _argument(self, value: Value, context: Context | None) -> IntegerFacts:
         block = value.owner
-        region = getattr(block, "parent", None)
+        assert isinstance(block, Block)
+        region = block.parent
         parent = region.parent if region is not None else None
         facts = integers.domain(value.type)
-        if parent is None:
+        if region is None or parent is None:
             return facts
+        if block is not region.entry:
+            return self._handed_over(region).get(value, facts)
         if parent.name == "scf.for":
             if value.index == 0:
                 outside = self.paths.context(parent)
                 lower, upper, step = (self._facts(v, outside) for v in parent.operands[:3])
                 divisor = integers.common_divisor(lower, step)
                 return IntegerFacts(lower.lo, max(lower.lo, upper.hi - 1), divisor)
-            return self._carried(parent, value, context)
+            return self._carried(parent, value)
+        if parent.name == "scf.while":
+            if region is parent.regions[0]:
+                return self._carried(parent, value)
+            end = parent.regions[0].entry.last
+            return self._facts(end.operands[1 + value.index], region) if end is not None else facts
         if parent is self.function and "predicates" in parent.spec.attribute_index and region is parent.regions[-1]:
             predicates = parent.attribute("predicates")
-            args = region.entry.args
+            args = block.args
             for predicate in predicates or ():  # type: ignore[attr-defined]
                 facts = integers.apply_predicate(
                     facts,
@@ -252,7 +260,7 @@ class FunctionFacts:
                 )
         return facts
 
-    def _carried(self, loop: Op, value: Value, context: Region | None) -> IntegerFacts:
+    def _carried(self, loop: Op, value: Value) -> IntegerFacts:
         """What holds of the initial value and is kept by every iteration."""
         known = self._loops.get(loop)
         if known is None:
@@ -262,12 +270,21 @@ class FunctionFacts:
             known = self._loops[loop] = carried_facts(self, loop)
         return known.get(value) or self._handed_on(loop, value)
 
+    def _handed_over(self, region: Region) -> dict[Value, IntegerFacts]:
+        """What holds of the arguments of a region's blocks, whichever branch leads there."""
+        known = self._loops.get(region)
+        if known is None:
+            from loom.facts.induction import argument_facts
+
+            self._loops[region] = {}
+            known = self._loops[region] = argument_facts(self, region)
+        return known
+
     def _handed_on(self, loop: Op, value: Value) -> IntegerFacts:
         """A carried value that is yielded unchanged keeps its initial facts; otherwise only its type is known."""
-        end = loop.regions[0].entry.last
-        init = loop.operands[2 + value.index]
-        if end is not None and end.operands[value.index - 1] is value:
-            return self._facts(init, self.paths.context(loop))
+        end = loop.regions[-1].entry.last
+        if loop.name == "scf.for" and end is not None and end.operands[value.index - 1] is value:
+            return self._facts(loop.operands[2 + value.index], self.paths.context(loop))
         return integers.domain(value.type)
 
     def _configured(self, operand: str) -> IntegerFacts | None:
@@ -322,12 +339,12 @@ _ON_TRUTH_VALUES: Final = {"scalar.minsi": "scalar.maxsi", "scalar.maxsi": "scal
 # -- rules of ops that are no plain arithmetic -----------------------------------------------------------------
 
 
-def _constant(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _constant(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     literal = op.attribute("value")
     return exactly(int(literal)) if isinstance(literal, int) else integers.domain(value.type)
 
 
-def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _assume(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     source = op.group(0)[value.index]
     mentioned = op.group(1)
     found = facts._facts(source, context)
@@ -340,7 +357,7 @@ def _assume(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
-def _config(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _config(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     """The value of a bound key; before that what its declaration promises."""
     found = integers.domain(value.type)
     declaration = facts.global_declaration(str(op.attribute("key")))
@@ -353,7 +370,7 @@ def _config(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
-def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _global(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     """What the declaration promises of its value and of the extents that its type names."""
     found = integers.domain(value.type)
     declaration = facts.global_declaration(str(op.attribute("symbol")))
@@ -368,7 +385,7 @@ def _global(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return found
 
 
-def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _cast(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     source = op.operands[0]
     found = facts._facts(source, context)
     zero_extends = op.name == "scalar.extui" or (op.name == "index.cast" and value.type is OFFSET)
@@ -379,11 +396,11 @@ def _cast(facts: FunctionFacts, op: Op, value: Value, context: Region | None) ->
     return integers.clamp(found, value.type)
 
 
-def _select(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _select(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     return facts._facts(op.operands[1], context).join(facts._facts(op.operands[2], context))
 
 
-def _conditional(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _conditional(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     joined: IntegerFacts | None = None
     for region in op.regions:
         end = region.entry.last
@@ -394,7 +411,7 @@ def _conditional(facts: FunctionFacts, op: Op, value: Value, context: Region | N
     return joined if joined is not None else integers.domain(value.type)
 
 
-def _lookup(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _lookup(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     columns = len(op.results)
     joined: IntegerFacts | None = None
     for entry in op.group(1)[value.index :: columns]:
@@ -403,25 +420,40 @@ def _lookup(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return joined if joined is not None else integers.domain(value.type)
 
 
-def _loop_result(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _loop_result(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     argument = op.regions[0].entry.args[value.index + 1]
     return facts._facts(argument, None)
 
 
-def _workitem(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _while_result(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
+    """What the last run of the first region hands on, whose condition is false."""
+    end = op.regions[0].entry.last
+    if end is None:
+        return integers.domain(value.type)
+    inside = facts.paths.context(end)
+    handed = end.operands[1 + value.index]
+    found = facts._facts(handed, inside)
+    for predicate, other in left_with(op, handed):
+        found = integers.compare_left(
+            found, predicate, exactly(other) if isinstance(other, int) else facts._facts(other, inside)
+        )
+    return found
+
+
+def _workitem(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     axis = op.attribute("axis")
     size = facts._configured(f"size_{axis}")
     limit = facts._limit(f"max_workgroup_size_{axis}", MAX_WORKGROUP_SIZE)
     return IntegerFacts(0, max(0, min(size.hi if size is not None else limit, limit) - 1))
 
 
-def _workgroup(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _workgroup(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     axis = op.attribute("axis")
     limit = facts._limit(f"max_workgroup_count_{axis}", DEFAULT_MAX_COUNT)
     return IntegerFacts(0, max(0, limit - 1))
 
 
-def _extent(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _extent(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     axis = op.attribute("axis")
     if op.name == "kernel.workgroup.size":
         size = facts._configured(f"size_{axis}")
@@ -430,11 +462,11 @@ def _extent(facts: FunctionFacts, op: Op, value: Value, context: Region | None) 
     return IntegerFacts(1, facts._limit(f"max_workgroup_count_{axis}", DEFAULT_MAX_COUNT))
 
 
-def _dispatch(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _dispatch(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     return IntegerFacts(0, facts._flat_grid() - 1)
 
 
-def _subgroup_size(facts: FunctionFacts, op: Op, value: Value, context: Region | None) -> IntegerFacts:
+def _subgroup_size(facts: FunctionFacts, op: Op, value: Value, context: Context | None) -> IntegerFacts:
     size = facts.target_facts.get("subgroup_size")
     return exactly(size) if isinstance(size, int) else IntegerFacts(1, 128)
 
@@ -456,6 +488,7 @@ _RULES: Final[dict[str, Any]] = {
     "scf.switch": _conditional,
     "scf.lookup": _lookup,
     "scf.for": _loop_result,
+    "scf.while": _while_result,
     "kernel.workitem.id": _workitem,
     "kernel.workgroup.id": _workgroup,
     "kernel.workgroup.size": _extent,

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 from loom.facts import floats
 from loom.facts.floats import INF, TRANSFER, UNKNOWN, FloatFacts
 from loom.ir.attributes import Ref
-from loom.ir.core import Block, Op, Region, Value
+from loom.ir.core import Block, Op, Value
 from loom.ir.types import FLOATS, I1, ScalarType
 
 if TYPE_CHECKING:
     from loom.facts.analysis import FunctionFacts
+    from loom.facts.paths import Context
 
 # Operand chains are followed up to here; what lies beyond counts as unknown.
 MAX_CHAIN: Final = 64
@@ -44,10 +45,10 @@ class FloatAnalysis:
         self.facts = facts
         self.paths = facts.paths
         self.evaluations = 0
-        self._memo: dict[Region | None, dict[Value, FloatFacts]] = {}
+        self._memo: dict[Context | None, dict[Value, FloatFacts]] = {}
         self._depth = 0
 
-    def query(self, value: Value, context: Region | None) -> FloatFacts:
+    def query(self, value: Value, context: Context | None) -> FloatFacts:
         """What a value may be where a region's path facts hold."""
         while context is not None and value not in self.paths.reached(context):
             context = self.paths.outside(context)
@@ -81,11 +82,11 @@ class FloatAnalysis:
             context = self.paths.outside(context)
         return found
 
-    def _on_path(self, value: Value, found: FloatFacts, context: Region) -> FloatFacts:
-        region: Region | None = context
-        while region is not None:
-            outside = self.paths.outside(region)
-            for accepted, left, right in self.paths.float_constraints(region):
+    def _on_path(self, value: Value, found: FloatFacts, context: Context) -> FloatFacts:
+        place: Context | None = context
+        while place is not None:
+            outside = self.paths.outside(place)
+            for accepted, left, right in self.paths.float_constraints(place):
                 if left is value and right is value:
                     found = floats.tested(found, accepted)
                 elif left is value and right is None:
@@ -94,10 +95,10 @@ class FloatAnalysis:
                     found = floats.compare_left(found, accepted, self.query(right, outside))
                 elif right is value:
                     found = floats.compare_left(found, floats.mirrored(accepted), self.query(left, outside))
-            region = outside
+            place = outside
         return found
 
-    def _evaluate(self, value: Value, context: Region | None) -> FloatFacts:
+    def _evaluate(self, value: Value, context: Context | None) -> FloatFacts:
         op = value.defining_op
         if op is None:
             return self._argument(value)
@@ -115,11 +116,23 @@ class FloatAnalysis:
         return promised(op, value, found)
 
     def _argument(self, value: Value) -> FloatFacts:
-        assert isinstance(value.owner, Block)
-        region = value.owner.parent
+        block = value.owner
+        assert isinstance(block, Block)
+        region = block.parent
         parent = region.parent if region is not None else None
         if parent is None or region is None:
             return UNKNOWN
+        if block is not region.entry or parent.name == "scf.while":
+            # Whatever the argument is, each of what is handed over keeps to this; around a loop it may be anything.
+            supplied = self.paths.incoming(block)
+            if not supplied:
+                return UNKNOWN
+            kept: FloatFacts | None = None
+            for handed, context in ((values[value.index], context) for values, context in supplied):
+                if handed is not value:
+                    facts = self.query(handed, context)
+                    kept = facts if kept is None else kept.join(facts)
+            return kept or UNKNOWN
         if parent.name == "scf.for":
             end = region.entry.last
             if end is None:
@@ -137,12 +150,12 @@ class FloatAnalysis:
         return found
 
 
-def _constant(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _constant(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     literal = op.attribute("value")
     return floats.exactly(literal, value.type) if isinstance(literal, float) else UNKNOWN
 
 
-def _assume(analysis: FloatAnalysis, op: Any, value: Value, context: Region | None) -> FloatFacts:
+def _assume(analysis: FloatAnalysis, op: Any, value: Value, context: Context | None) -> FloatFacts:
     source = op.inputs[value.index]
     found = analysis.query(source, context)
     for predicate in op.predicates:
@@ -154,7 +167,7 @@ def _assume(analysis: FloatAnalysis, op: Any, value: Value, context: Region | No
     return found
 
 
-def _clamp(analysis: FloatAnalysis, op: Any, value: Value, context: Region | None) -> FloatFacts:
+def _clamp(analysis: FloatAnalysis, op: Any, value: Value, context: Context | None) -> FloatFacts:
     operand, lower, upper = (promised(op, v, analysis.query(v, context)) for v in op.operands)
     if op.mode == "ieee":
         return floats.minimum(value.type, floats.maximum(value.type, operand, lower), upper)
@@ -165,7 +178,7 @@ def _clamp(analysis: FloatAnalysis, op: Any, value: Value, context: Region | Non
     return floats.make(found.lo, found.hi, found.nan or nan, found.negative_zero)
 
 
-def _from_integer(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _from_integer(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     source = op.operands[0]
     assert isinstance(source.type, ScalarType)
     known = analysis.facts._facts(source, context)
@@ -179,11 +192,11 @@ def _from_integer(analysis: FloatAnalysis, op: Op, value: Value, context: Region
     return floats.rounded(float(lo), float(hi), False, False, value.type)
 
 
-def _select(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _select(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     return analysis.query(op.operands[1], context).join(analysis.query(op.operands[2], context))
 
 
-def _conditional(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _conditional(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     found: FloatFacts | None = None
     for region in op.regions:
         end = region.entry.last
@@ -194,7 +207,7 @@ def _conditional(analysis: FloatAnalysis, op: Op, value: Value, context: Region 
     return found or UNKNOWN
 
 
-def _lookup(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _lookup(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     found: FloatFacts | None = None
     for entry in op.group(1)[value.index :: len(op.results)]:
         arm = analysis.query(entry, context)
@@ -202,11 +215,16 @@ def _lookup(analysis: FloatAnalysis, op: Op, value: Value, context: Region | Non
     return found or UNKNOWN
 
 
-def _loop(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _loop(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     return analysis.query(op.regions[0].entry.args[value.index + 1], None)
 
 
-def _unit(analysis: FloatAnalysis, op: Op, value: Value, context: Region | None) -> FloatFacts:
+def _while(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
+    end = op.regions[0].entry.last
+    return UNKNOWN if end is None else analysis.query(end.operands[1 + value.index], analysis.paths.context(end))
+
+
+def _unit(analysis: FloatAnalysis, op: Op, value: Value, context: Context | None) -> FloatFacts:
     """Never a NaN of its own: what the function gives is one only for a NaN."""
     operand = promised(op, op.operands[0], analysis.query(op.operands[0], context))
     return FloatFacts(-INF, INF, operand.nan, True) if value.type in floats.IEEE else UNKNOWN
@@ -224,5 +242,6 @@ _RULES: Final[dict[str, Any]] = {
     "scf.switch": _conditional,
     "scf.lookup": _lookup,
     "scf.for": _loop,
+    "scf.while": _while,
     **{f"scalar.{name}": _unit for name in ("tanhf", "erff", "erfcf", "logisticf", "cbrtf", "expm1f", "atanf")},
 }

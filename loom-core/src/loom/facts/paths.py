@@ -1,4 +1,8 @@
-"""What holds on the way to a place: conditions, cases and the bounds of loops around it."""
+"""What holds on the way to a place: conditions, cases and the bounds of loops around it.
+
+A place has a context, the innermost region or block around or in front of it that adds something: regions that run only
+under conditions, and blocks that one side of a branch alone leads to, which every block behind them inherits.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from loom.facts.integers import IMPLIED, MIRRORED, NEGATED
-from loom.ir.core import Op, Region, Value
+from loom.ir.core import Block, Op, Region, Value
 from loom.ir.types import ADDRESSES, FLOATS, I1, INTEGERS, OFFSET
 
+Context = Region | Block
 # A comparison known to hold: predicate, left side, right side (a value or a number); ``multiple`` of a number, too.
 Constraint = tuple[str, Value, Value | int]
 # Outcomes of a comparison of floats that are left; a value alone is no infinity.
@@ -24,16 +29,19 @@ class Paths:
 
     def __init__(self, function: Op) -> None:
         self.function = function
-        self._own: dict[Region, tuple[Constraint, ...]] = {}
-        self._floats: dict[Region, tuple[FloatConstraint, ...]] = {}
-        self._reach: dict[Region, set[Value]] = {}
+        self._own: dict[Context, tuple[Constraint, ...]] = {}
+        self._floats: dict[Context, tuple[FloatConstraint, ...]] = {}
+        self._reach: dict[Context, set[Value]] = {}
         self._numbers: dict[Op, int] | None = None
+        self._graphs: dict[Region, _Graph] = {}
 
-    def context(self, at: Op) -> Region | None:
-        """The innermost enclosing region that adds path facts."""
+    def context(self, at: Op) -> Context | None:
+        """The innermost context of an operation."""
         block = at.parent
         while block is not None and block.parent is not None:
             region = block.parent
+            if len(region.blocks) > 1 and (guarded := self.graph(region).guarded(block)) is not None:
+                return guarded
             parent = region.parent
             if parent is None or parent is self.function:
                 return None
@@ -42,42 +50,97 @@ class Paths:
             block = parent.parent
         return None
 
-    def outside(self, region: Region) -> Region | None:
-        """The next region outwards that adds path facts."""
+    def incoming(self, block: Block) -> list[tuple[list[Value], Context | None]]:
+        """What is handed to the arguments of a block, and in which context.
+
+        For blocks that branches lead to and those of a ``scf.while``; empty where something else leads there.
+        """
+        region = block.parent
+        parent = region.parent if region is not None else None
+        if region is None or parent is None:
+            return []
+        if block is not region.entry:
+            branches = self.graph(region).leading.get(block, [])
+            if any(b.name != "cfg.br" or b.parent is None for b in branches):
+                return []
+            return [(branch.operands, self.context(branch)) for branch in branches]
+        if parent.name != "scf.while":
+            return []
+        first, second = (each.entry.last for each in parent.regions)
+        if first is None or second is None:
+            return []
+        if region is parent.regions[1]:
+            return [(first.operands[1:], region)]
+        return [(parent.operands, self.context(parent)), (second.operands, self.context(second))]
+
+    def graph(self, region: Region) -> _Graph:
+        """The branches between the blocks of a region."""
+        found = self._graphs.get(region)
+        if found is None:
+            found = self._graphs[region] = _Graph(region)
+        return found
+
+    def outside(self, context: Context) -> Context | None:
+        """The next context outwards: for a block that of its dominators, which are in front of it."""
+        region = context
+        if isinstance(context, Block):
+            assert context.parent is not None
+            region = context.parent
+            above = self.graph(region).above(context)
+            if above is not None:
+                return above
+            parent = region.parent
+            if parent is None or parent is self.function:
+                return None
+            if parent.name in _ADDS_FACTS:
+                return region
+        assert isinstance(region, Region)
         assert region.parent is not None
         return self.context(region.parent)
 
-    def constraints(self, region: Region) -> tuple[Constraint, ...]:
-        """The comparisons that hold in a region because of the op that it belongs to."""
-        found = self._own.get(region)
+    def constraints(self, context: Context) -> tuple[Constraint, ...]:
+        """The comparisons that hold in a context because of what leads into it."""
+        found = self._own.get(context)
         if found is None:
-            parent = region.parent
-            assert parent is not None
-            found = self._own[region] = tuple(_ADDS_FACTS[parent.name](parent, region))
+            assert context.parent is not None
+            if isinstance(context, Block):
+                condition = self.graph(context.parent).condition(context)
+                made = _condition(*condition) if condition is not None else []
+            else:
+                made = _ADDS_FACTS[context.parent.name](context.parent, context)
+            found = self._own[context] = tuple(made)
         return found
 
-    def float_constraints(self, region: Region) -> tuple[FloatConstraint, ...]:
-        """What holds of floats in a region because of the op that it belongs to."""
-        found = self._floats.get(region)
+    def float_constraints(self, context: Context) -> tuple[FloatConstraint, ...]:
+        """What holds of floats in a context because of what leads into it."""
+        found = self._floats.get(context)
         if found is None:
-            parent = region.parent
-            assert parent is not None
-            made = _float_branch(parent, region) if parent.name == "scf.if" else []
-            found = self._floats[region] = tuple(made)
+            assert context.parent is not None
+            if isinstance(context, Block):
+                condition = self.graph(context.parent).condition(context)
+                made = _float_condition(*condition) if condition is not None else []
+            elif context.parent.name == "scf.if":
+                made = _float_condition(context.parent.operands[0], context is context.parent.regions[0])
+            else:
+                made = []
+            found = self._floats[context] = tuple(made)
         return found
 
-    def reached(self, region: Region) -> set[Value]:
-        """The values whose facts a region's own constraints may sharpen: what they compare and what depends on it."""
-        found = self._reach.get(region)
+    def reached(self, context: Context) -> set[Value]:
+        """The values whose facts a context's own constraints may sharpen: what they compare and what depends on it."""
+        found = self._reach.get(context)
         if found is None:
-            known: list[tuple[Any, ...]] = [*self.constraints(region), *self.float_constraints(region)]
+            known: list[tuple[Any, ...]] = [*self.constraints(context), *self.float_constraints(context)]
             compared = [v for _, *sides in known for v in sides if isinstance(v, Value)]
-            found = self._reach[region] = self._dependents([v for v in compared if not _is_constant(v)], region)
+            found = self._reach[context] = self._dependents([v for v in compared if not _is_constant(v)], context)
         return found
 
-    def _dependents(self, start: list[Value], region: Region) -> set[Value]:
-        """Values computed from some values without leaving a region at its end, the nearest first up to a limit."""
-        last = self._last_number(region)
+    def _dependents(self, start: list[Value], context: Context) -> set[Value]:
+        """Values computed from some values without leaving a region at its end, the nearest first up to a limit.
+
+        What a block's condition is about may be used in blocks anywhere behind it.
+        """
+        last = self._last_number(context) if isinstance(context, Region) else None
         numbers = self._numbers or {}
         # The same order in every run: what is cut off beyond the limit must not depend on where objects lie.
         queue = list(dict.fromkeys(start))
@@ -110,10 +173,10 @@ class Paths:
         end = region.blocks[-1].last
         return None if end is None else self._numbers.get(end)
 
-    def known(self, predicate: str, left: Value, right: Value, region: Region | None) -> bool | None:
-        """The outcome of a comparison that regions around a place settle by comparing the same two values."""
-        while region is not None:
-            for known, a, b in self.constraints(region):
+    def known(self, predicate: str, left: Value, right: Value, context: Context | None) -> bool | None:
+        """The outcome of a comparison that contexts of a place settle by comparing the same two values."""
+        while context is not None:
+            for known, a, b in self.constraints(context):
                 if a is right and b is left:
                     known = MIRRORED[known]
                 elif a is not left or b is not right:
@@ -122,8 +185,78 @@ class Paths:
                     return True
                 if NEGATED[predicate] in IMPLIED[known]:
                     return False
-            region = self.outside(region)
+            context = self.outside(context)
         return None
+
+
+class _Graph:
+    """Blocks of one region as branches connect them when they are first looked at.
+
+    What holds in a block stays true while branches are decided and blocks are merged.
+    """
+
+    def __init__(self, region: Region) -> None:
+        from loom.verify.dominance import dominators
+
+        self.dominators = dominators(region)
+        self.order = _reverse_postorder(region)
+        #: Blocks that only one side of a conditional branch leads to: the branch, and whether its condition holds here.
+        self.conditions: dict[Block, tuple[Op, bool]] = {}
+        #: The branches that lead to each block; one that leads there either way counts twice.
+        self.leading: dict[Block, list[Op]] = {}
+        for block in self.dominators:
+            end = block.last
+            if end is not None:
+                for target in end.successors:
+                    self.leading.setdefault(target, []).append(end)
+        for block in self.dominators:
+            end = block.last
+            if end is not None and end.name == "cfg.cond_br":
+                for holds, target in zip((True, False), end.successors, strict=True):
+                    if len(self.leading[target]) == 1 and target is not region.entry:
+                        self.conditions[target] = (end, holds)
+        self._guarded: dict[Block, Block | None] = {}
+
+    def condition(self, block: Block) -> tuple[Value, bool] | None:
+        """The condition that leads to such a block and its outcome, while its branch is there."""
+        branch, holds = self.conditions[block]
+        return (branch.operands[0], holds) if branch.parent is not None else None
+
+    def guarded(self, block: Block) -> Block | None:
+        """The nearest of a block and its dominators that a condition leads to."""
+        passed = []
+        current: Block | None = block
+        while current is not None and current not in self._guarded and current not in self.conditions:
+            passed.append(current)
+            current = self.dominators.get(current)
+        found = current if current is None or current in self.conditions else self._guarded[current]
+        for each in passed:
+            self._guarded[each] = found
+        return found
+
+    def above(self, block: Block) -> Block | None:
+        """The next such block in front of one of them."""
+        dominator = self.dominators.get(block)
+        return None if dominator is None else self.guarded(dominator)
+
+
+def _reverse_postorder(region: Region) -> list[Block]:
+    """The blocks that the entry reaches, each in front of those it leads to but for loops."""
+    found: list[Block] = []
+    entered = {region.entry}
+    stack = [(region.entry, 0)]
+    while stack:
+        block, number = stack.pop()
+        end = block.last
+        following = end.successors if end is not None else []
+        if number == len(following):
+            found.append(block)
+            continue
+        stack.append((block, number + 1))
+        if following[number] not in entered:
+            entered.add(following[number])
+            stack.append((following[number], 0))
+    return found[::-1]
 
 
 def on_numbers(predicate: str, operand: Value) -> str:
@@ -158,8 +291,13 @@ def _leaves(condition: Value, holds: bool) -> list[tuple[Value, bool]]:
 
 def _branch(op: Op, region: Region) -> list[Constraint]:
     """The condition holds in the first region and does not in the second."""
+    return _condition(op.operands[0], region is op.regions[0])
+
+
+def _condition(truth: Value, outcome: bool) -> list[Constraint]:
+    """What follows of integers from the outcome of a condition."""
     found: list[Constraint] = []
-    for condition, holds in _leaves(op.operands[0], region is op.regions[0]):
+    for condition, holds in _leaves(truth, outcome):
         found.append(("eq", condition, int(holds)))
         maker = condition.defining_op
         if maker is not None and maker.name in ("index.cmp", "scalar.cmpi"):
@@ -196,10 +334,10 @@ def _literal(value: Value) -> int | None:
     return literal if isinstance(literal, int) and not isinstance(literal, bool) else None
 
 
-def _float_branch(op: Op, region: Region) -> list[FloatConstraint]:
-    """Comparisons and tests of floats that hold in the first region and do not in the second."""
+def _float_condition(truth: Value, outcome: bool) -> list[FloatConstraint]:
+    """What follows of floats from the outcome of a condition."""
     found: list[FloatConstraint] = []
-    for condition, holds in _leaves(op.operands[0], region is op.regions[0]):
+    for condition, holds in _leaves(truth, outcome):
         maker = condition.defining_op
         if maker is not None and maker.name in _FLOAT_CONDITIONS:
             found += _float_outcomes(maker, holds)
@@ -240,6 +378,40 @@ def _iteration(op: Op, region: Region) -> list[Constraint]:
     return [("slt", position, op.operands[1]), ("sge", position, op.operands[0])]
 
 
+def _going_on(op: Op, region: Region) -> list[Constraint]:
+    """The condition of a loop holds in its second region, of what was compared and of what was handed on.
+
+    Values of the first region are out of sight there, but the facts of arguments are those of what was handed on.
+    """
+    if region is op.regions[0]:
+        return []
+    end = op.regions[0].entry.last
+    if end is None or end.name != "scf.condition":
+        return []
+    found = _condition(end.operands[0], True)
+    handed: dict[Value, Value] = {}
+    for value, argument in zip(end.operands[1:], region.entry.args, strict=False):
+        handed.setdefault(value, argument)
+    for predicate, left, right in list(found):
+        moved = handed.get(left, left), handed.get(right, right) if isinstance(right, Value) else right
+        if moved != (left, right):
+            found.append((predicate, *moved))
+    return found
+
+
+def left_with(op: Op, value: Value) -> list[tuple[str, Value | int]]:
+    """What a ``scf.while`` that ends says of a value that it hands on: comparisons with the value on the left."""
+    end = op.regions[0].entry.last
+    assert end is not None
+    found: list[tuple[str, Value | int]] = []
+    for predicate, left, right in _condition(end.operands[0], False):
+        if left is value:
+            found.append((predicate, right))
+        elif right is value:
+            found.append((MIRRORED[predicate], left))
+    return found
+
+
 _FOLLOWED: Final = INTEGERS | ADDRESSES | FLOATS
 
 # Ops whose regions run only under conditions, and what holds there.
@@ -247,6 +419,7 @@ _ADDS_FACTS: Final[dict[str, Callable[[Op, Region], list[Constraint]]]] = {
     "scf.if": _branch,
     "scf.switch": _case,
     "scf.for": _iteration,
+    "scf.while": _going_on,
 }
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from loom.facts.integers import COMPARISONS, MIRRORED
 from loom.ir.attributes import Predicate, Ref
-from loom.ir.core import Block, Region, Value
+from loom.ir.core import Block, Value
 from loom.ir.types import ADDRESSES, I1
 
 if TYPE_CHECKING:
-    from loom.facts.paths import Paths
+    from loom.facts.paths import Context, Paths
 
 #: Values that one search looks at.
 MAX_VALUES: Final = 32
@@ -32,9 +32,9 @@ class Relations:
 
     def __init__(self, paths: Paths) -> None:
         self.paths = paths
-        self._compared: dict[Region, dict[Value, list[tuple[str, Value]]]] = {}
+        self._compared: dict[Context, dict[Value, list[tuple[str, Value]]]] = {}
 
-    def decide(self, predicate: str, left: Value, right: Value, context: Region | None) -> bool | None:
+    def decide(self, predicate: str, left: Value, right: Value, context: Context | None) -> bool | None:
         """The outcome of a signed comparison or one for equality, if order settles it."""
         if predicate in ("sgt", "sge"):
             left, right, predicate = right, left, MIRRORED[predicate]
@@ -52,14 +52,14 @@ class Relations:
             return predicate == "ne"
         return predicate == "eq" if above == below == 0 else None
 
-    def difference(self, left: Value, right: Value, context: Region | None) -> int | None:
+    def difference(self, left: Value, right: Value, context: Context | None) -> int | None:
         """The least ``w`` that is found with ``left <= right + w``."""
         above = self._reach(left, context, _upwards, _AT_MOST)
         below = self._reach(right, context, _downwards, {MIRRORED[name]: w for name, w in _AT_MOST.items()})
         return min((above[v] + below[v] for v in above.keys() & below.keys()), default=None)
 
     def _reach(
-        self, start: Value, context: Region | None, step: Callable[[Value], Iterator[Edge]], weights: dict[str, int]
+        self, start: Value, context: Context | None, step: Callable[[Value], Iterator[Edge]], weights: dict[str, int]
     ) -> dict[Value, int]:
         found = {start: 0}
         queue = [start]
@@ -77,21 +77,20 @@ class Relations:
                 found[neighbour] = total
         return found
 
-    def _from_paths(self, value: Value, context: Region | None, weights: dict[str, int]) -> Iterator[Edge]:
-        region = context
-        while region is not None:
-            for predicate, other in self._comparisons(region).get(value, ()):
+    def _from_paths(self, value: Value, context: Context | None, weights: dict[str, int]) -> Iterator[Edge]:
+        while context is not None:
+            for predicate, other in self._comparisons(context).get(value, ()):
                 weight = weights.get(predicate)
                 if weight is not None:
                     yield other, weight
-            region = self.paths.outside(region)
+            context = self.paths.outside(context)
 
-    def _comparisons(self, region: Region) -> dict[Value, list[tuple[str, Value]]]:
-        """What a region's own constraints compare, by the left side."""
-        found = self._compared.get(region)
+    def _comparisons(self, context: Context) -> dict[Value, list[tuple[str, Value]]]:
+        """What a context's own constraints compare, by the left side."""
+        found = self._compared.get(context)
         if found is None:
-            found = self._compared[region] = {}
-            for predicate, left, right in self.paths.constraints(region):
+            found = self._compared[context] = {}
+            for predicate, left, right in self.paths.constraints(context):
                 if isinstance(right, Value):
                     found.setdefault(left, []).append((predicate, right))
                     found.setdefault(right, []).append((MIRRORED[predicate], left))

@@ -2,14 +2,16 @@
 
 A value is varying when it depends on a lane coordinate, on memory at a varying address, or on a choice that
 differs between lanes. Inside a loop, lanes that are still active have run the same number of iterations, so
-the induction variable and carried values may be uniform there although the results behind the loop are not.
+the induction variable and carried values may be uniform there although the results behind the loop are not. Of loops
+made of blocks nothing is uniform once lanes may leave them in different iterations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from loom.ir.core import Op, Value
+from loom.ir.core import Block, Op, Value
 
 # Ops whose result differs between lanes whatever their operands are.
 VARYING: Final = frozenset(
@@ -72,17 +74,54 @@ def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
     """
     varying: set[Value] = set()
     ops = [op for op in function.walk() if op is not function]
+    behind = _Behind()
     always = VARYING if scope == "subgroup" else VARYING | SUBGROUP_UNIFORM
     changed = True
     while changed:
         before = len(varying)
         for op in ops:
-            _visit(op, varying, always)
+            _visit(op, varying, always, behind)
         changed = len(varying) != before
     return varying
 
 
-def _visit(op: Op, varying: set[Value], always: frozenset[str]) -> None:
+class _Behind:
+    """What depends on which side of a branch a lane took."""
+
+    def __init__(self) -> None:
+        self._found: dict[Op, list[Value]] = {}
+
+    def values(self, branch: Op) -> list[Value]:
+        """Values that differ between lanes which a branch separates.
+
+        These are the arguments of blocks behind it where paths meet, and, if the branch is part of a loop, whatever
+        that loop computes: lanes leave it in different iterations.
+        """
+        found = self._found.get(branch)
+        if found is None:
+            assert branch.parent is not None
+            behind = _reachable(branch.successors)
+            found = [argument for block in behind for argument in block.args]
+            if branch.parent in behind:
+                around = [block for block in behind if branch.parent in _reachable([block])]
+                found += [r for block in around for outer in block for op in outer.walk() for r in op.results]
+            self._found[branch] = found
+        return found
+
+
+def _reachable(blocks: Sequence[Block]) -> set[Block]:
+    found = set(blocks)
+    pending = list(found)
+    while pending:
+        end = pending.pop().last
+        for following in end.successors if end is not None else ():
+            if following not in found:
+                found.add(following)
+                pending.append(following)
+    return found
+
+
+def _visit(op: Op, varying: set[Value], always: frozenset[str], behind: _Behind) -> None:
     name = op.name
     if name in always or (name == "kernel.subgroup.reduce" and op.attribute("cluster_size") is not None):
         varying.update(op.results)
@@ -102,9 +141,7 @@ def _visit(op: Op, varying: set[Value], always: frozenset[str]) -> None:
         _flow(op.operands, op.successors[0].args, varying)
     elif name == "cfg.cond_br":
         if op.operands[0] in varying:
-            # Blocks behind a divergent branch merge values per lane.
-            for successor in op.successors:
-                varying.update(successor.args)
+            varying.update(behind.values(op))
     elif "allocates" in op.spec.traits:
         # Each lane has its own private storage: equal addresses, different contents.
         if op.attribute("space") == "private":
