@@ -458,14 +458,18 @@ class Module:
         for op in self.body:
             yield from op.walk()
 
-    def clone(self) -> Module:
-        """A deep copy that shares no mutable state with the original."""
+    def clone(self, instead: Mapping[Op, Op] | None = None) -> Module:
+        """A deep copy that shares no mutable state with the original.
+
+        Operations of the module that are keys of ``instead`` are not copied: what is there for them takes their place.
+        """
         copy = Module(self.name)
         copy.header = self.header
         copy.aliases = dict(self.aliases)
         with deep_recursion():
             for op in self.body:
-                copy.body.append(op.clone({}))
+                other = instead.get(op) if instead else None
+                copy.body.append(op.clone({}) if other is None else other)
         return copy
 
 

@@ -242,3 +242,6 @@ _RULES: Final = {
     "sanitizer.assert.access": _access,
     "sanitizer.assert.accesses": _accesses,
 }
+
+ASSERTIONS: Final = frozenset(_RULES)
+"""Names of the assertions, all of which an expansion may replace."""

@@ -96,10 +96,14 @@ def _function(name: str, type_: str, width: int) -> Op:
     return next(iter(module.ops))
 
 
+RAW_BYTES: Final = frozenset({"buffer.copy", "buffer.fill", "buffer.compare"})
+"""Names of the operations on ranges of bytes."""
+
+
 def expand_raw_bytes(function: Op) -> None:
     """Replace the operations on ranges of bytes below a function or kernel."""
     for op in list(function.walk()):
-        if op.name not in ("buffer.copy", "buffer.fill", "buffer.compare"):
+        if op.name not in RAW_BYTES:
             continue
         pattern: Any = op.operands[0].type if op.name == "buffer.fill" else None
         type_, width = (pattern.text, pattern.width) if pattern is not None else ("", 0)

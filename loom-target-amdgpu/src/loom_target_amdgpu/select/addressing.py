@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from loom.ir.core import Op, Value
 from loom.ir.records import record
 from loom.low.machine import MemoryAccess
-from loom_target_amdgpu.select.linear import Coordinate, Leaf, Product, plus
+from loom_target_amdgpu.select.linear import COORDINATES, Coordinate, Leaf, Product, plus
 from loom_target_amdgpu.select.values import MASK32, Linear, Number, Root, Word, is_scalar
 
 if TYPE_CHECKING:
@@ -119,6 +119,8 @@ def _scalar_base(s: Selector, base: Value, form: Linear, at: Op) -> Value:
 
 def pair_sum(s: Selector, form: Linear, at: Op | None = None) -> tuple[Word, Word]:
     """A linear form as a 64-bit pair."""
+    if not form.terms:
+        return form.constant & MASK32, form.constant >> 32 & MASK32
     if s.linear.range(form, at).within(0, MASK32):
         return word_sum(s, form), 0
     total: tuple[Word, Word] = (form.constant & MASK32, form.constant >> 32 & MASK32)
@@ -187,7 +189,7 @@ def _terms(s: Selector, form: Linear, at: Op | None) -> Iterator[_Term]:
     for leaf, scale in form.terms:
         # A position in the grid, scaled, is mostly there already.
         if isinstance(leaf, Coordinate) and leaf.kind == "workgroup":
-            item, size = Coordinate("workitem", leaf.axis), s.static_size(leaf.axis)
+            item, size = COORDINATES["workitem", leaf.axis], s.static_size(leaf.axis)
             if size is not None and size > 1 and left.get(item, 0) * size == scale:
                 word = s.arith.mul_add(s.coordinate(leaf), size, s.coordinate(item), False)
                 yield _Term(word, left[item], s.emit.level(word))
@@ -224,12 +226,8 @@ def local_address(s: Selector, root: Root, form: Linear, limit: int = _LDS_LIMIT
 
 def access_of(s: Selector, root: Root, form: Linear, span: int) -> MemoryAccess:
     """What the scheduler may know about an access of ``span`` bytes."""
-    index = tuple(sorted(((_identity(leaf), scale) for leaf, scale in form.terms), key=repr)) or None
+    index = frozenset(form.terms) or None
     return MemoryAccess(s.alias_root(root), index, form.constant, form.constant + span, root.invariant)
-
-
-def _identity(leaf: object) -> object:
-    return id(leaf) if isinstance(leaf, Value) else leaf
 
 
 __all__ = ["Address", "access_of", "global_address", "immediate_range", "local_address", "plus", "split", "word_sum"]

@@ -9,7 +9,7 @@ from loom.low.machine import MemoryAccess
 from loom_target_amdgpu import abi
 from loom_target_amdgpu.select import divide
 from loom_target_amdgpu.select.control import conditional
-from loom_target_amdgpu.select.linear import Coordinate
+from loom_target_amdgpu.select.linear import COORDINATES
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import Done, Number, Word, constant
 
@@ -53,7 +53,7 @@ def _coordinate(kind: str) -> Rule:
         if exact is not None:
             s.set(op.result, exact)
             return
-        s.set(op.result, Number((s.coordinate(Coordinate(kind, str(op.axis))),)))
+        s.set(op.result, Number((s.coordinate(COORDINATES[kind, str(op.axis)]),)))
 
     return rule
 
@@ -87,7 +87,7 @@ def _count(s: Selector, op: Any) -> None:
 
 def _dispatch_id(s: Selector, op: Any) -> None:
     axis = str(op.axis)
-    group, item = s.coordinate(Coordinate("workgroup", axis)), s.coordinate(Coordinate("workitem", axis))
+    group, item = s.coordinate(COORDINATES["workgroup", axis]), s.coordinate(COORDINATES["workitem", axis])
     size = workgroup_size(s, axis)
     # The facts bound the whole position by the flat grid, which fits 32 bits.
     s.set(op.result, Number((s.arith.mul_add(group, size, item, False, op.result.name),)))
@@ -105,7 +105,7 @@ def flat_id(s: Selector) -> Word:
     for axis in reversed(_AXES):
         if s.static_size(axis) == 1:
             continue
-        total = s.arith.mul_add(total, workgroup_size(s, axis), s.coordinate(Coordinate("workitem", axis)), False)
+        total = s.arith.mul_add(total, workgroup_size(s, axis), s.coordinate(COORDINATES["workitem", axis]), False)
     return total
 
 

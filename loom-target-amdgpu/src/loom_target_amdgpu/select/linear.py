@@ -9,43 +9,54 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from loom.facts.integers import IntegerFacts, exactly, madd, mul
+from loom.facts.integers import IntegerFacts, add, exactly, mul
 from loom.ir.core import Op, Value
 from loom.ir.records import record
-from loom_target_amdgpu.select.values import Linear
+from loom_target_amdgpu.select.values import Linear, Word
 
 if TYPE_CHECKING:
     from loom_target_amdgpu.select.selector import Selector
 
 
-@record
+# Leaves are looked up in tables again and again: there is one object for each, equal to itself only.
+
+
+@record(eq=False)
 class Coordinate:
-    """A launch coordinate: ``workgroup`` or ``workitem`` along an axis."""
+    """A launch coordinate: ``workgroup`` or ``workitem`` along an axis; one of :data:`COORDINATES`."""
 
     kind: str
     axis: str
 
 
-@record
+@record(eq=False)
 class Product:
-    """The product of two leaves, neither of them constant."""
+    """The product of two leaves, neither of them constant; made by :meth:`Decomposer.product`."""
 
     left: Value
     right: Value
 
 
-@record
+@record(eq=False)
 class Computed:
-    """A number that selection has computed itself; identified by its registers."""
+    """A number that selection has computed itself; its registers and constants."""
 
-    words: tuple[int, ...]
+    words: tuple[Word, ...]
 
+
+COORDINATES: Final = {
+    (kind, axis): Coordinate(kind, axis) for kind in ("workgroup", "workitem") for axis in ("x", "y", "z")
+}
 
 Leaf = Value | Coordinate | Product | Computed
 
 
 def plus(a: Linear, b: Linear, factor: int = 1) -> Linear:
     """a + factor * b."""
+    if not b.terms:
+        return Linear(a.constant + factor * b.constant, a.terms) if b.constant else a
+    if not a.terms and factor == 1:
+        return Linear(a.constant + b.constant, b.terms) if a.constant else b
     terms = dict(a.terms)
     for leaf, scale in b.terms:
         terms[leaf] = terms.get(leaf, 0) + factor * scale
@@ -54,7 +65,9 @@ def plus(a: Linear, b: Linear, factor: int = 1) -> Linear:
 
 def times(a: Linear, factor: int) -> Linear:
     """factor * a."""
-    return Linear(a.constant * factor, tuple((leaf, scale * factor) for leaf, scale in a.terms) if factor else ())
+    if factor == 1:
+        return a
+    return Linear(a.constant * factor, tuple([(leaf, scale * factor) for leaf, scale in a.terms]) if factor else ())
 
 
 ZERO: Final = Linear(0)
@@ -66,6 +79,7 @@ class Decomposer:
     def __init__(self, selector: Selector) -> None:
         self._selector = selector
         self._known: dict[Value, Linear] = {}
+        self._products: dict[tuple[Value, Value], Product] = {}
 
     def of(self, value: Value) -> Linear:
         """The linear form of an ``index`` or ``offset`` value."""
@@ -94,13 +108,17 @@ class Decomposer:
             exact = facts.exact(left)
             if exact is not None:
                 return times(self.of(right), exact)
-        return Linear(0, ((Product(a, b), 1),))
+        made = self._products.get((a, b))
+        if made is None:
+            made = self._products[a, b] = Product(a, b)
+        return Linear(0, ((made, 1),))
 
     def range(self, form: Linear, at: Op | None) -> IntegerFacts:
         """Facts of a linear form; path facts apply at ``at``."""
         total = exactly(form.constant)
         for leaf, scale in form.terms:
-            total = madd(self.leaf_facts(leaf, at), exactly(scale), total)
+            facts = self.leaf_facts(leaf, at)
+            total = add(facts if scale == 1 else mul(facts, exactly(scale)), total)
         return total
 
     def leaf_facts(self, leaf: object, at: Op | None) -> IntegerFacts:
@@ -147,11 +165,11 @@ def _cast(d: Decomposer, op: Op) -> Linear | None:
 
 
 def _workgroup(d: Decomposer, op: Op) -> Linear:
-    return Linear(0, ((Coordinate("workgroup", str(op.attribute("axis"))), 1),))
+    return Linear(0, ((COORDINATES["workgroup", str(op.attribute("axis"))], 1),))
 
 
 def _workitem(d: Decomposer, op: Op) -> Linear:
-    return Linear(0, ((Coordinate("workitem", str(op.attribute("axis"))), 1),))
+    return Linear(0, ((COORDINATES["workitem", str(op.attribute("axis"))], 1),))
 
 
 def _dispatch(d: Decomposer, op: Op) -> Linear | None:
@@ -159,7 +177,7 @@ def _dispatch(d: Decomposer, op: Op) -> Linear | None:
     size = d._selector.static_size(axis)
     if size is None:
         return None
-    return Linear(0, ((Coordinate("workgroup", axis), size), (Coordinate("workitem", axis), 1)))
+    return Linear(0, ((COORDINATES["workgroup", axis], size), (COORDINATES["workitem", axis], 1)))
 
 
 _RULES: Final[dict[str, Callable[[Decomposer, Op], Linear | None]]] = {

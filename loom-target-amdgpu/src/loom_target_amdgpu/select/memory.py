@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
@@ -10,7 +10,7 @@ from loom.facts.integers import IntegerFacts
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import fail
 from loom.ir.records import evolve
-from loom.ir.types import BUFFER, I1, ScalarType, ShapedType, StorageType
+from loom.ir.types import BUFFER, I1, ScalarType, StorageType, is_view
 from loom.low.machine import MemoryAccess
 from loom.text.directives import index_entries
 from loom_target_amdgpu import abi
@@ -24,20 +24,21 @@ from loom_target_amdgpu.select.values import MASK32, S1, Linear, Number, Root, V
 # -- roots -----------------------------------------------------------------------------------------------------------
 
 
-def collect_writes(kernel: Op) -> set[str]:
-    """Keys of the kernel parameters that the body may write; ``*`` when anything may be written."""
+def collect_writes(kernel: Op, found: Mapping[str, Sequence[Op]]) -> set[str]:
+    """Keys of the kernel parameters that the body may write; ``*`` when anything may be written.
+
+    ``found`` has the operations of the body by name.
+    """
     written: set[str] = set()
-    for op in kernel.regions[-1].ops():
-        for inner in op.walk():
-            traits = inner.spec.traits
-            if "writes" in traits or "atomic" in traits or inner.name.startswith(("view.atomic", "vector.atomic")):
-                for operand in inner.operands:
-                    if operand.type is BUFFER or (isinstance(operand.type, ShapedType) and operand.type.kind == "view"):
-                        written.add(_parameter_key(kernel, operand))
-            elif inner.name in ("low.invoke", "func.call") or (
-                "unknown_effects" in traits and "fence" not in traits and not inner.regions
-            ):
-                written.add("*")
+    for name, ops in found.items():
+        traits = ops[0].spec.traits
+        if "writes" in traits or "atomic" in traits or name.startswith(("view.atomic", "vector.atomic")):
+            targets = {v: None for op in ops for v in op.operands if v.type is BUFFER or is_view(v.type)}
+            written.update(_parameter_key(kernel, value) for value in targets)
+        elif name in ("low.invoke", "func.call") or (
+            "unknown_effects" in traits and "fence" not in traits and not all(op.regions for op in ops)
+        ):
+            written.add("*")
     return written
 
 
@@ -129,8 +130,7 @@ def _tail(s: Selector, op: Any) -> None:
 
     All operations of a kernel name the same place, which has the largest of their alignments.
     """
-    inner = (i for top in s.kernel.regions[-1].ops() for i in top.walk() if i.name == op.name)
-    alignment = max(int(i.attribute("alignment")) for i in inner)  # type: ignore[call-overload]  # a number
+    alignment = max(int(i.attribute("alignment")) for i in s.found[op.name])  # type: ignore[call-overload]  # a number
     reserve = low.StorageReserve([], [_facts(alignment, 0)], [StorageType("workgroup")])
     s.emit.builder.add(reserve)
     address = low.StorageAddress([reserve.result], [0], [S1])

@@ -87,6 +87,8 @@ class RuleTable:
     def get(self, name: str) -> Rule | None:
         """The rule of an operation, or ``None`` if there is none."""
         found = self._rules.get(name)
+        if found is not None:
+            return found
         waiting = self._waiting.get(name.partition(".")[0], [])
         while found is None and waiting:
             self._load(waiting.pop(0))
@@ -105,6 +107,15 @@ class RuleTable:
 
 
 RULES: Final = RuleTable()
+
+
+def _by_name(region: Region) -> dict[str, list[Op]]:
+    """The operations of a region by name, in order."""
+    found: dict[str, list[Op]] = {}
+    for outer in region.ops():
+        for op in outer.walk():
+            found.setdefault(op.name, []).append(op)
+    return found
 
 
 class Selector:
@@ -128,6 +139,8 @@ class Selector:
         self.arith = Arith(self.emit)
         self.linear = Decomposer(self)
         self.symbols = symbols
+        self.found = _by_name(kernel.regions[-1])
+        """the operations of the body by name"""
         self.descriptor_set = descriptor_set
         self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
         self.quiet: set[Value] = set()
@@ -139,6 +152,7 @@ class Selector:
         """whether a branch leads around code that no lane executes"""
         self.storage = {"workgroup": 0, "private": 0}
         self._values: dict[Value, Selected] = {}
+        self._leaves: dict[tuple[Word, ...], Computed] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
         self._live_ins: dict[str, Value] = {}
         self._rules = RULES
@@ -155,7 +169,7 @@ class Selector:
         from loom_target_amdgpu.select.memory import collect_writes
 
         body = self.kernel.regions[-1]
-        self.written = collect_writes(self.kernel)
+        self.written = collect_writes(self.kernel, self.found)
         self._entry()
         if len(body.blocks) > 1:
             from loom_target_amdgpu.select.blocks import select_cfg
@@ -225,8 +239,7 @@ class Selector:
 
     def _constant_data(self) -> list[str]:
         """The constant data that the kernel reads."""
-        loads = (inner for op in self.kernel.regions[-1].ops() for inner in op.walk() if inner.name == "global.load")
-        names = dict.fromkeys(str(load.attribute("symbol")) for load in loads)
+        names = dict.fromkeys(str(load.attribute("symbol")) for load in self.found.get("global.load", ()))
         return [name for name in names if getattr(self.symbols.get(name), "name", "") == "global.rodata.def"]
 
     def _live(self, key: str, type_: RegType, name: str | None) -> None:
@@ -237,13 +250,12 @@ class Selector:
         from loom_target_amdgpu.select.kernel import COORDINATES_OF
 
         names: dict[str, str | None] = {}
-        for op in self.kernel.regions[-1].ops():
-            for inner in op.walk():
-                for kind in COORDINATES_OF.get(inner.name, ()):
+        for name, kinds in COORDINATES_OF.items():
+            for op in self.found.get(name, ()):
+                for kind in kinds:
                     if kind in ("workgroup", "workitem"):
-                        axis = str(inner.attribute("axis"))
-                        own = inner.result.name if inner.name == f"kernel.{kind}.id" else None
-                        key = f"{kind}.{axis}"
+                        own = op.result.name if name == f"kernel.{kind}.id" else None
+                        key = f"{kind}.{op.attribute('axis')}"
                         names[key] = names.get(key) or own
                     else:
                         for axis in self._flat_axes():
@@ -258,12 +270,8 @@ class Selector:
     def _needs_dispatch_packet(self) -> bool:
         from loom_target_amdgpu.select.kernel import PACKET_OPS
 
-        for op in self.kernel.regions[-1].ops():
-            for inner in op.walk():
-                wanted = PACKET_OPS.get(inner.name)
-                if wanted is not None and (wanted == "always" or None in self._static_size):
-                    return True
-        return False
+        dynamic = None in self._static_size
+        return any(name in self.found and (dynamic or wanted == "always") for name, wanted in PACKET_OPS.items())
 
     def live_in(self, key: str) -> Value:
         """A live-in that the entry has declared."""
@@ -441,7 +449,9 @@ class Selector:
         exact = number.constant if len(number.words) == 1 or not number.scalar else None
         if exact is not None:
             return Linear(exact)
-        leaf = Computed(tuple(id(word) for word in number.words))
+        leaf = self._leaves.get(number.words)
+        if leaf is None:
+            leaf = self._leaves[number.words] = Computed(number.words)
         self._computed[leaf] = number, facts
         return Linear(0, ((leaf, 1),))
 
