@@ -9,6 +9,7 @@ Source: the RDNA3 instruction set guide, section Dual Issue VALU; which pairs ar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
@@ -39,15 +40,20 @@ class _Half:
     literal: int | None
 
 
+_DUAL: Final = "v_dual_"
+
+
 @cache
-def _halves(family: str) -> dict[str, dict[str, Row]]:
-    """Mnemonic of the single operation -> the halves it can be."""
-    found: dict[str, dict[str, Row]] = {}
-    for row in family_table(family).rows:
-        if row.format in ("VOPD_X", "VOPD_Y"):
-            name = row.mnemonic.replace("v_dual_", "v_", 1)
-            found.setdefault(name, {})[row.format[-1]] = row
-    return found
+def _candidates(family: str) -> frozenset[str]:
+    """Mnemonics of the operations that can be a half."""
+    return frozenset("v_" + name[len(_DUAL) :] for name in family_table(family).mnemonics() if name.startswith(_DUAL))
+
+
+@cache
+def _rows(family: str, mnemonic: str) -> Mapping[str, Row]:
+    """Side -> the row of an operation as that half."""
+    rows = family_table(family).by_mnemonic[_DUAL + mnemonic.removeprefix("v_")]
+    return {row.format[-1]: row for row in rows if row.format in ("VOPD_X", "VOPD_Y")}
 
 
 class _HalvesOfCode(dict[Code, dict[str, _Half | None]]):
@@ -60,7 +66,7 @@ class _HalvesOfCode(dict[Code, dict[str, _Half | None]]):
 
 def _half(code: Code, side: str) -> _Half | None:
     """The operation as the X or Y half, None where there is no such half."""
-    row = _halves(code.row.family)[code.row.mnemonic].get(side)
+    row = _rows(code.row.family, code.row.mnemonic).get(side)
     if row is None:
         return None
     names = _FIELDS[side]
@@ -73,11 +79,11 @@ def pair_instructions(blocks: list[CodeBlock], assembler: Assembler) -> int:
     """Put pairs into one word, in place; returns the number of words made."""
     if assembler.wave != 32 or assembler.family not in FAMILIES:
         return 0
-    candidates = _halves(assembler.family)
+    candidates = _candidates(assembler.family)
     return sum(_pair_block(block, candidates, assembler) for block in blocks)
 
 
-def _is_single(code: Code, candidates: dict[str, dict[str, Row]]) -> bool:
+def _is_single(code: Code, candidates: frozenset[str]) -> bool:
     row = code.row
     return (
         row.mnemonic in candidates
@@ -87,7 +93,7 @@ def _is_single(code: Code, candidates: dict[str, dict[str, Row]]) -> bool:
     )
 
 
-def _pair_block(block: CodeBlock, candidates: dict[str, dict[str, Row]], assembler: Assembler) -> int:
+def _pair_block(block: CodeBlock, candidates: frozenset[str], assembler: Assembler) -> int:
     codes = block.code
     halves = _HalvesOfCode()
     made = 0
@@ -106,7 +112,7 @@ def _pair_block(block: CodeBlock, candidates: dict[str, dict[str, Row]], assembl
 
 
 def _partner(
-    codes: list[Code], at: int, candidates: dict[str, dict[str, Row]], halves: _HalvesOfCode, assembler: Assembler
+    codes: list[Code], at: int, candidates: frozenset[str], halves: _HalvesOfCode, assembler: Assembler
 ) -> tuple[int, Code] | None:
     """Position of what can join the instruction at ``at``, and the word of both."""
     first = codes[at]
