@@ -305,6 +305,8 @@ SPECIAL_VALUES: list[tuple[str, tuple[float, ...], float]] = [
     ("softplusf", (NAN,), NAN),
     ("siluf", (INF,), INF),
     ("powf", (NAN, 0.0), 1.0),
+    ("powf", (-INF, 0.5), INF),
+    ("powf", (-0.0, 0.5), 0.0),
     ("powf", (1.0, NAN), 1.0),
     ("powf", (-2.0, 3.0), -8.0),
     ("powf", (-2.0, 0.5), NAN),

@@ -18,6 +18,7 @@ from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom.transforms.assertions import expand_assertions
+from loom.transforms.legalize_math import legalize_math
 from loom.transforms.raw_bytes import expand_raw_bytes
 from loom_target_amdgpu.abi import DATA_ALIGNMENT, abi_layout
 from loom_target_amdgpu.code_object.elf import DataImage
@@ -204,6 +205,7 @@ def _lower_kernel(
     )
     lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
     expand_raw_bytes(kernel)
+    legalize_math(kernel, target.math)
     selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()
     locks = inline_calls(lowered, symbols, descriptor_set, proven=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from loom.plugins.math_policy import ELEMENTARY, MathPolicy
 from loom.plugins.records import TargetProfile
 from loom_target_amdgpu.descriptors import CONTRACTS
 from loom_target_amdgpu.profiles import Processor, processors
@@ -11,6 +12,8 @@ from loom_target_amdgpu.profiles import Processor, processors
 FAMILY: Final = "amdgpu"
 FORMAT: Final = "amdgpu-hsaco"
 _MAX_GRID: Final = (1 << 31) - 1
+MATH: Final = MathPolicy("amdgpu.math", dict.fromkeys(ELEMENTARY, frozenset({"f16", "bf16", "f32"})))
+"""Selection has sequences of its own for formats up to f32; of f64, roots and arithmetic."""
 
 
 def facts_of(processor: Processor) -> dict[str, object]:
@@ -69,6 +72,7 @@ def profiles() -> list[TargetProfile]:
                 satisfies=frozenset({processor.name, processor.generic} - {""}),
                 scheduler=processor.contract,
                 summary=f"{processor.name}, wave{processor.wave}",
+                math=MATH,
             )
         )
     return found

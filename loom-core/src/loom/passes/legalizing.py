@@ -28,6 +28,13 @@ def _reduce_axes_to_scalar(function: Op, module: Module, context: Context, optio
     return _cleaned(function, module, "reductions-rewritten", scalarize_axis_reductions(function))
 
 
+def _legalize_math(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.legalize_math import legalize_math
+
+    policy = context.target.math if context.target is not None else None
+    return _cleaned(function, module, "functions-rewritten", legalize_math(function, policy))
+
+
 def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
     """The outcome of a pass that leaves behind what it no longer needs, without that."""
     from loom.transforms.dce import eliminate_dead_ops
@@ -38,6 +45,13 @@ def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
 
 
 LEGALIZING: Final = (
+    PassInfo(
+        "legalize-math",
+        "function",
+        "compute elementary functions that the target lacks with arithmetic",
+        _legalize_math,
+        statistics=("functions-rewritten",),
+    ),
     PassInfo(
         "vector-to-scalar",
         "function",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from loom.ir.types import Type
     from loom.low.descriptors import DescriptorSet
     from loom.plugins.discovery import Distribution, EntryPoint
+    from loom.plugins.math_policy import MathPolicy
 
 
 @record
@@ -22,6 +23,7 @@ class TargetProfile:
     part 3, section 5.2), such as ``subgroup_size`` or ``index_bitwidth``. ``satisfies`` lists the selectors of
     the same family whose code this target accepts (itself included), ``default_format`` the artifact that
     ``loom-compile`` makes by default, ``record`` the op name and profile word of an equivalent target record.
+    ``math`` says which elementary functions need no rewriting; a target without it computes all or refuses by itself.
     """
 
     family: str
@@ -33,6 +35,7 @@ class TargetProfile:
     satisfies: frozenset[str] = frozenset()
     scheduler: str | None = None
     summary: str = ""
+    math: MathPolicy | None = None
 
     @property
     def name(self) -> str:

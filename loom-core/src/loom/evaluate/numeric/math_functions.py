@@ -92,6 +92,13 @@ def _gelu_tanh(x: Array) -> Any:
     return x * _logistic(2.0 * math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x))
 
 
+def _power(x: Array, y: Array) -> Any:
+    value = np.power(x, y)
+    # For an exponent that is 0.5 in all lanes NumPy takes the root, which differs for minus infinity and minus zero.
+    value = np.where((y == 0.5) & (x == 0.0), 0.0, value)
+    return np.where((y == 0.5) & (x == -np.inf), np.inf, value)
+
+
 #: Variants of `geluf` without a scale.
 _GELU: Mapping[str, Real] = {"erf": _gelu_erf, "tanh": _gelu_tanh}
 
@@ -142,7 +149,7 @@ _UNARY_FUNCTIONS: Mapping[str, Real] = {
     "softplusf": _softplus,
 }
 
-_BINARY_FUNCTIONS: Mapping[str, Real] = {"powf": np.power, "atan2f": np.arctan2}
+_BINARY_FUNCTIONS: Mapping[str, Real] = {"powf": _power, "atan2f": np.arctan2}
 
 _FLAGS = ("flags",)
 
