@@ -23,6 +23,9 @@ FloatConstraint = tuple[int, Value, Value | None]
 MAX_REACH: Final = 64
 MAX_REACH_USES: Final = 256
 
+# What is computed from a value: which of its uses that is, the number of the user in the function's text, its results.
+_Follower = tuple[int, int, list[Value]]
+
 
 class Paths:
     """Regions of one function that run only under conditions, the comparisons that hold there, and what they reach."""
@@ -33,6 +36,7 @@ class Paths:
         self._floats: dict[Context, tuple[FloatConstraint, ...]] = {}
         self._reach: dict[Context, set[Value]] = {}
         self._numbers: dict[Op, int] | None = None
+        self._following: dict[Value, tuple[int, list[_Follower]]] = {}
         self._graphs: dict[Region, _Graph] = {}
 
     def context(self, at: Op) -> Context | None:
@@ -141,37 +145,60 @@ class Paths:
         What a block's condition is about may be used in blocks anywhere behind it.
         """
         last = self._last_number(context) if isinstance(context, Region) else None
-        numbers = self._numbers or {}
         # The same order in every run: what is cut off beyond the limit must not depend on where objects lie.
         queue = list(dict.fromkeys(start))
         found = set(queue)
         looked = 0
         for value in queue:
-            for user in value.uses:
-                looked += 1
-                if looked > MAX_REACH_USES or len(queue) > MAX_REACH:
+            for place, number, results in self._followers(value):
+                if looked + place > MAX_REACH_USES or len(queue) > MAX_REACH:
                     return found
-                results = user.results
-                if not results and user.name == "scf.yield":
-                    owner = user.parent_op
-                    results = owner.results if owner is not None and owner.name in ("scf.if", "scf.switch") else []
-                elif user.regions:
-                    continue
-                # What is defined behind the region never asks for facts inside it; a new op has no number.
-                if not results or (last is not None and numbers.get(user, last) > last):
+                # What is defined behind the region never asks for facts inside it.
+                if last is not None and number > last:
                     continue
                 for result in results:
-                    if result not in found and result.type in _FOLLOWED:
+                    if result not in found:
                         found.add(result)
                         queue.append(result)
+            looked += len(value.uses)
+            if looked > MAX_REACH_USES:
+                break
+        return found
+
+    def _followers(self, value: Value) -> list[_Follower]:
+        """What is computed from a value directly.
+
+        A bound may be that of hundreds of loops, which follow it nowhere: users are looked at when their number is new.
+        """
+        known = self._following.get(value)
+        if known is not None and known[0] == len(value.uses):
+            return known[1]
+        numbers = self._numbered()
+        found = []
+        for place, user in enumerate(value.uses, 1):
+            results = user.results
+            if not results and user.name == "scf.yield":
+                owner = user.parent_op
+                results = owner.results if owner is not None and owner.name in ("scf.if", "scf.switch") else []
+            elif user.regions:
+                continue
+            results = [result for result in results if result.type in _FOLLOWED]
+            if results:
+                # An operation that rewriting has made has no number.
+                found.append((place, numbers.get(user, 0), results))
+        self._following[value] = len(value.uses), found
         return found
 
     def _last_number(self, region: Region) -> int | None:
         """The number of the last op of a region in the order of the function's text, as far as it has one."""
+        end = region.blocks[-1].last
+        return None if end is None else self._numbered().get(end)
+
+    def _numbered(self) -> dict[Op, int]:
+        """Operations by their place in the function's text."""
         if self._numbers is None:
             self._numbers = {op: number for number, op in enumerate(self.function.walk())}
-        end = region.blocks[-1].last
-        return None if end is None else self._numbers.get(end)
+        return self._numbers
 
     def known(self, predicate: str, left: Value, right: Value, context: Context | None) -> bool | None:
         """The outcome of a comparison that contexts of a place settle by comparing the same two values."""

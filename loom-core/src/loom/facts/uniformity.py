@@ -8,7 +8,7 @@ made of blocks nothing is uniform once lanes may leave them in different iterati
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from loom.ir.core import Block, Op, Value
@@ -73,15 +73,35 @@ def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
     Parameters are uniform.
     """
     varying: set[Value] = set()
-    ops = [op for op in function.walk() if op is not function]
-    behind = _Behind()
     always = VARYING if scope == "subgroup" else VARYING | SUBGROUP_UNIFORM
+    # What hands values on in ways of its own, with its rule, and what computes values from operands.
+    work: list[tuple[_Rule | None, Op]] = []
+    controls = False
+    for op in function.walk():
+        name = op.name
+        if name in always or _is_clustered(op):
+            varying.update(op.results)
+        elif name in UNIFORM or op is function:
+            continue
+        elif (rule := _RULES.get(name)) is not None:
+            work.append((rule, op))
+            controls = True
+        elif "allocates" in op.spec.traits:
+            # Each lane has its own private storage: equal addresses, different contents.
+            if op.attribute("space") == "private":
+                varying.update(op.results)
+        elif op.operands and op.results:
+            work.append((None, op))
+    behind = _Behind()
     changed = True
     while changed:
         before = len(varying)
-        for op in ops:
-            _visit(op, varying, always, behind)
-        changed = len(varying) != before
+        for rule, op in work:
+            if rule is not None:
+                rule(op, varying, behind)
+            elif not varying.isdisjoint(op.operands):
+                varying.update(op.results)
+        changed = controls and len(varying) != before
     return varying
 
 
@@ -121,33 +141,28 @@ def _reachable(blocks: Sequence[Block]) -> set[Block]:
     return found
 
 
-def _visit(op: Op, varying: set[Value], always: frozenset[str], behind: _Behind) -> None:
-    name = op.name
-    if name in always or (name == "kernel.subgroup.reduce" and op.attribute("cluster_size") is not None):
+def _is_clustered(op: Op) -> bool:
+    """Whether a reduction has one result for each of several clusters in a subgroup."""
+    return op.name == "kernel.subgroup.reduce" and op.attribute("cluster_size") is not None
+
+
+def _choice(op: Op, varying: set[Value], behind: _Behind) -> None:
+    if op.operands[0] in varying:
         varying.update(op.results)
-    elif name == "scf.for":
-        _loop(op, varying)
-    elif name == "scf.while":
-        _while(op, varying)
-    elif name in ("scf.if", "scf.switch"):
-        divergent = op.operands[0] in varying
-        for region in op.regions:
-            end = region.entry.last
-            if end is not None:
-                _flow(end.operands, op.results, varying)
-        if divergent:
-            varying.update(op.results)
-    elif name in ("cfg.br", "low.br"):
-        _flow(op.operands, op.successors[0].args, varying)
-    elif name == "cfg.cond_br":
-        if op.operands[0] in varying:
-            varying.update(behind.values(op))
-    elif "allocates" in op.spec.traits:
-        # Each lane has its own private storage: equal addresses, different contents.
-        if op.attribute("space") == "private":
-            varying.update(op.results)
-    elif name not in UNIFORM and any(operand in varying for operand in op.operands):
-        varying.update(op.results)
+        return
+    for region in op.regions:
+        end = region.entry.last
+        if end is not None:
+            _flow(end.operands, op.results, varying)
+
+
+def _jump(op: Op, varying: set[Value], behind: _Behind) -> None:
+    _flow(op.operands, op.successors[0].args, varying)
+
+
+def _branch(op: Op, varying: set[Value], behind: _Behind) -> None:
+    if op.operands[0] in varying:
+        varying.update(behind.values(op))
 
 
 def _flow(sources: list[Value], targets: list[Value], varying: set[Value]) -> None:
@@ -156,7 +171,7 @@ def _flow(sources: list[Value], targets: list[Value], varying: set[Value]) -> No
             varying.add(target)
 
 
-def _loop(op: Op, varying: set[Value]) -> None:
+def _loop(op: Op, varying: set[Value], behind: _Behind) -> None:
     lower, upper, step = op.operands[:3]
     block = op.regions[0].entry
     if lower in varying or step in varying:
@@ -172,7 +187,7 @@ def _loop(op: Op, varying: set[Value]) -> None:
         varying.update(op.results)
 
 
-def _while(op: Op, varying: set[Value]) -> None:
+def _while(op: Op, varying: set[Value], behind: _Behind) -> None:
     first, second = op.regions[0].entry, op.regions[1].entry
     _flow(op.operands, first.args, varying)
     condition = first.last
@@ -184,3 +199,15 @@ def _while(op: Op, varying: set[Value]) -> None:
         _flow(second.last.operands, first.args, varying)
     if condition.operands[0] in varying:
         varying.update(op.results)
+
+
+_Rule = Callable[[Op, set[Value], _Behind], None]
+_RULES: Final[dict[str, _Rule]] = {
+    "scf.for": _loop,
+    "scf.while": _while,
+    "scf.if": _choice,
+    "scf.switch": _choice,
+    "cfg.br": _jump,
+    "low.br": _jump,
+    "cfg.cond_br": _branch,
+}
