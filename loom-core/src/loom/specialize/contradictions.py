@@ -19,6 +19,15 @@ from loom.ir.diagnostics import Diagnostic, LoomError, Related
 from loom.ir.predicates import failing_scalar_predicate, predicate_text
 
 _ON_NUMBERS: Final = frozenset({"index.assume", "scalar.assume"})
+_ON_STORAGE: Final = frozenset(
+    {
+        "buffer.assume.noalias",
+        "buffer.assume.same_root",
+        "buffer.assume.memory_space",
+        "view.refine",
+        "kernel.subgroup.broadcast",
+    }
+)
 _ON_ENCODINGS: Final = frozenset(
     {
         "encoding.assume.match",
@@ -29,16 +38,23 @@ _ON_ENCODINGS: Final = frozenset(
 )
 
 
+_STATEMENTS: Final = _ON_NUMBERS | _ON_STORAGE | _ON_ENCODINGS
+
+
 def check_assumptions(function: Op, target_facts: Any) -> None:
     """Raise :class:`~loom.ir.diagnostics.LoomError` with every assumption of a body that facts refute."""
-    body = [op for op in function.regions[-1].entry if op.name in _ON_NUMBERS or op.name in _ON_ENCODINGS]
+    body: list[Any] = [op for op in function.regions[-1].entry if op.name in _STATEMENTS]
     if not body:
         return
     facts = FunctionFacts(function, target_facts)
     findings: list[Diagnostic] = []
     for op in body:
         if op.name in _ON_NUMBERS:
-            findings += _refuted(op, facts)
+            findings += _refuted(op, op.predicates, op.mentioned, facts)
+        elif op.name in _ON_STORAGE:
+            from loom.specialize.storage_contradictions import CHECKS
+
+            findings += CHECKS[op.name](op, facts)
         elif op.spec.verify is not None:
             # The rules of these operations compare with definitions, which inlining may have brought along.
             findings += op.spec.verify(op) or []
@@ -46,11 +62,36 @@ def check_assumptions(function: Op, target_facts: Any) -> None:
         raise LoomError(findings)
 
 
-def _refuted(op: Any, facts: FunctionFacts) -> list[Diagnostic]:
+class CallChecks:
+    """Checks calls against the clauses of the functions that they call while these calls go away one by one."""
+
+    def __init__(self, function: Op, target_facts: Any) -> None:
+        self.function = function
+        self.target_facts = target_facts
+        self._facts: FunctionFacts | None = None
+
+    def __call__(self, call: Op, callee: Any) -> None:
+        """Raise :class:`~loom.ir.diagnostics.LoomError` with every clause that the call's operands refute."""
+        predicates = [p for p in callee.predicates or () if _speaks_of(p, len(call.operands))]
+        if not predicates or call.parent is not self.function.regions[-1].entry:
+            return
+        self._facts = self._facts or FunctionFacts(self.function, self.target_facts)
+        findings = _refuted(call, predicates, call.operands, self._facts, callee)
+        if findings:
+            raise LoomError(findings)
+
+
+def _speaks_of(predicate: Predicate, arguments: int) -> bool:
+    return all(a.index < arguments for a in predicate.args if isinstance(a, Ref))
+
+
+def _refuted(
+    op: Op, predicates: Sequence[Predicate], named: Sequence[Value], facts: FunctionFacts, callee: Any = None
+) -> list[Diagnostic]:
     return [
-        _contradiction(op, predicate, facts)
-        for predicate in op.predicates
-        if facts.decide_predicate(predicate, op.mentioned, op) is False or _false_of_constants(op, predicate)
+        _contradiction(op, predicate, named, facts, callee)
+        for predicate in predicates
+        if facts.decide_predicate(predicate, named, op) is False or _false_of_constants(named, predicate)
     ]
 
 
@@ -78,17 +119,18 @@ def _described(literal: float | None, known: FloatFacts | None) -> str:
     return str(known.lo) if known.lo == known.hi else f"between {known.lo} and {known.hi}"
 
 
-def _false_of_constants(op: Any, predicate: Predicate) -> bool:
+def _false_of_constants(named: Sequence[Value], predicate: Predicate) -> bool:
     """Whether a predicate that speaks of float constants alone is false."""
-    constants = [_float_constant(op.mentioned[a.index]) for a in predicate.args if isinstance(a, Ref)]
+    constants = [_float_constant(named[a.index]) for a in predicate.args if isinstance(a, Ref)]
     if not constants or any(c is None for c in constants):
         return False
-    values = [_float_constant(v) for v in op.mentioned]
-    return failing_scalar_predicate([predicate], values, op.mentioned) is not None
+    values = [_float_constant(v) for v in named]
+    return failing_scalar_predicate([predicate], values, named) is not None
 
 
-def _contradiction(op: Any, predicate: Predicate, facts: FunctionFacts) -> Diagnostic:
-    mentioned: Sequence[Value] = op.mentioned
+def _contradiction(
+    op: Op, predicate: Predicate, mentioned: Sequence[Value], facts: FunctionFacts, callee: Any
+) -> Diagnostic:
     about = next((mentioned[a.index] for a in predicate.args if isinstance(a, Ref)), None)
     text = predicate_text(predicate, mentioned)
     params: dict[str, object] = {
@@ -112,9 +154,13 @@ def _contradiction(op: Any, predicate: Predicate, facts: FunctionFacts) -> Diagn
         literal = _float_constant(about) if about is not None else None
         params["value_class"] = _class_of(literal, known)
         code, why = "TARGET/061", f"%{params['value_name']} is {_described(literal, known)}"
+    what = f"the assumption '{text}'"
+    if callee is not None:
+        what = f"what '@{callee.callee}' asks of its arguments, '{text}',"
+        related = (Related(f"'@{callee.callee}' is here", callee.loc), *related)
     return Diagnostic(
         code,
-        f"the assumption '{text}' cannot be so: {why}",
+        f"{what} cannot be so: {why}",
         op.loc,
         params,
         related=related,

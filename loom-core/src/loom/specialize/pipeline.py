@@ -12,7 +12,7 @@ from loom.ir.diagnostics import fail
 from loom.ir.records import field, mutable_record
 from loom.ir.recursion import deep_recursion
 from loom.ir.types import is_vector
-from loom.specialize.contradictions import check_assumptions
+from loom.specialize.contradictions import CallChecks, check_assumptions
 from loom.specialize.select import Selection, bind, require_provider_holds, select
 from loom.specialize.targets import accepts_record, check_authored_target, is_foreign
 from loom.transforms.canonicalize import canonicalize
@@ -79,7 +79,7 @@ def _specialize_function(
     bind_configuration(function, symbols)
     nest_exits(function)
     for _ in range(MAX_DEPTH):
-        inline_calls(function, symbols)
+        inline_calls(function, symbols, check=CallChecks(function, facts))
         check_assumptions(function, facts)
         canonicalize(function, symbols, facts)
         if not _bind_templates(function, symbols, target, log):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from loom.ir.core import Op, Value
@@ -92,11 +92,13 @@ def inline_calls(
     phase: str = "inline-callables",
     *,
     kinds: Collection[str] = ("func.call",),
+    check: Callable[[Op, Op], None] = lambda call, callee: None,
 ) -> bool:
     """Inline the calls of a body that can be: of functions that have a structured form and are not ``noinline``.
 
     ``kinds`` are the names of the calls to look at: of functions, and of providers that applications are bound to.
 
+    ``check`` sees every call of a function of the module with its callee, inlined or not, before it changes.
     Returns whether anything changed. A required inlining that is impossible raises LOWERING/044.
     """
     changed = False
@@ -105,6 +107,8 @@ def inline_calls(
     while pending:
         call = pending.popleft()
         callee: Any = symbols.get(str(call.attribute("callee")))
+        if callee is not None:
+            check(call, callee)
         if callee is None or "declaration" in callee.spec.traits or callee.name == "template.ukernel":
             continue
         wanted = policy(call, callee, phase)
