@@ -67,14 +67,15 @@ def test_loading_the_plugin_imports_little() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_compiling_does_not_import_numpy() -> None:
+def test_compiling_imports_nothing_heavy() -> None:
     script = (
         "import sys\nfrom loom import api\n"
         "text = '''kernel.def export(\"k\") @k() {\n  %one = index.constant 1 : index\n"
         "  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%one, %one, %one) : index\n} launch(%x: buffer) {\n"
         "  %o = index.constant 0 : offset\n  %v = buffer.view %x[%o] : buffer -> view<1xi32>\n  %a = scalar.constant 7 : i32\n"
         "  view.store %a, %v[0] : i32, view<1xi32>\n  kernel.return\n}\n'''\n"
-        "api.compile(api.load_bytes(text.encode(), 'k'), (), 'amdgpu:gfx1100')\nprint('numpy' in sys.modules)\n"
+        "api.compile(api.load_bytes(text.encode(), 'k'), (), 'amdgpu:gfx1100')\n"
+        "print([m for m in ('numpy', 'attrs', 'difflib') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    assert done.stdout.strip() == "[]"

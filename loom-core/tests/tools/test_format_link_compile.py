@@ -157,6 +157,17 @@ def test_help_starts_without_heavy_imports(tool: str) -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_formatting_starts_without_what_it_does_not_use(tmp_path: Path) -> None:
+    """Reading and printing a module of core's dialects asks no plugin, compares no spellings and leaves attrs alone."""
+    (tmp_path / "good.loom").write_text(GOOD)
+    script = (
+        "import sys\nfrom loom.tools.format import main\nassert main(['good.loom', '--check']) == 0\n"
+        "print([m for m in ('numpy', 'pluggy', 'attrs', 'difflib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_the_interpreter_ends_without_looking_for_garbage(tmp_path: Path) -> None:
     """What a command has made is out of reach of the collector when the interpreter ends, and not before."""
     source = tmp_path / "m.loom"

@@ -7,7 +7,6 @@ Sources: the processor tables, e_flags values and code object rules of the publi
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Mapping
 from functools import cache
@@ -460,6 +459,8 @@ def profile(name: str) -> Processor:
     found = processors().get(name)
     if found is not None:
         return found
+    import difflib
+
     close = [known for known in processors() if name and known.startswith(name)][:4]
     close = close or difflib.get_close_matches(name, processors(), n=3, cutoff=0.6)
     hint = f"; did you mean {' or '.join(repr(item) for item in close)}?" if close else ""

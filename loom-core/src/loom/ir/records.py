@@ -26,7 +26,7 @@ else:
     # Name, in a class without fields yet, of the function that gives it its fields.
     PENDING = "__record_pending__"
     # Instances of a class that are filled without compiled code.
-    _FEW = 8
+    _FEW = 48
     _REQUIRED = object()
 
     class _Field:

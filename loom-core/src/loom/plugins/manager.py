@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from loom.ir.diagnostics import did_you_mean, fail
 from loom.ir.records import field, mutable_record
 from loom.plugins import discovery
-from loom.plugins.hookspecs import API_VERSION
 from loom.plugins.records import (
     Device,
     Emitter,
@@ -119,6 +118,8 @@ def _register(
     name: str,
     entry_point: discovery.EntryPoint | None,
 ) -> None:
+    from loom.plugins.hookspecs import API_VERSION
+
     version = getattr(plugin, "LOOM_API_VERSION", None)
     if version != API_VERSION:
         raise PluginError(f"plugin '{name}' is for API version {version}, this Loom has version {API_VERSION}")

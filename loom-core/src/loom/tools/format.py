@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -129,6 +128,8 @@ def _show(args: argparse.Namespace, formatted: Formatted) -> Formatted:
             return formatted.failed(f"loom-format: error: {formatted.path}: {error.strerror or error}\n")
         sys.stdout.write(f"{formatted.path}: rewritten\n")
     elif args.diff:
+        import difflib
+
         before, after = formatted.before.splitlines(True), formatted.after.splitlines(True)
         lines = difflib.unified_diff(before, after, formatted.name, f"{formatted.name} (canonical)")
         sys.stdout.writelines(

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import attrs
-
 from loom.ir.diagnostics import LoomError
+from loom.ir.records import evolve, record
 from loom.tools.common import read_module_input, report_text
 
 # Bytes of source from which on more processes are faster than one: starting them takes about as long as formatting
@@ -20,7 +19,7 @@ WORTH_IT: Final = 500_000
 CHUNK: Final = 1
 
 
-@attrs.frozen
+@record
 class Request:
     """How files are read: as older text or not, and how diagnostics look."""
 
@@ -29,7 +28,7 @@ class Request:
     colour: bool = False
 
 
-@attrs.frozen
+@record
 class Formatted:
     """A file before and after. ``failure`` is what to report when it could not be formatted."""
 
@@ -46,7 +45,7 @@ class Formatted:
 
     def failed(self, failure: str) -> Formatted:
         """The same file with a failure."""
-        return attrs.evolve(self, failure=failure)
+        return evolve(self, failure=failure)
 
 
 def format_file(path: str, request: Request) -> Formatted:
