@@ -82,6 +82,37 @@ def test_details_have_policies_stages_and_costs(reports: Path, capsys: pytest.Ca
     assert summary["loop_policies"]["count"] == len(rows)
 
 
+STEPS = """
+pass.pipeline<module> @steps pipeline {
+  select-templates
+  inline-callables
+  for func {
+    canonicalize
+    pipeline-scf-for
+    unroll-scf-for
+    canonicalize
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("pipeline", ["@steps", "select-templates,inline-callables,canonicalize,pipeline-scf-for,unroll-scf-for"])
+def test_passes_of_a_pipeline_have_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline: str) -> None:
+    """The rows of specialization, for the loops and templates that the passes of a pipeline decided about."""
+    monkeypatch.chdir(tmp_path)
+    Path("rows.loom").write_text(rows(4) + STEPS)
+    command = ["rows.loom", "--root=@rows", "--target=amdgpu:gfx1151", "--format=amdgpu-hsaco", "--output=rows.hsaco"]
+    found = []
+    for way in (f"--pipeline={pipeline}", "--pipeline=default"):
+        assert compile_main([*command, way, "--compile-report=details", "--compile-report-output=rows.json"]) == 0
+        report = json.loads(Path("rows.json").read_text())
+        found.append((report["loop_policies"], report["template_selection"]))
+    assert found[0] == found[1]
+    policies, selections = found[0]
+    assert {row["category"] for row in policies["rows"]} == {"scf-pipeline", "scf-pipeline-stage", "scf-unroll"}
+    assert [row["selected_provider"] for row in selections["rows"]] == ["sum.any"]
+
+
 KERNEL = """\
 kernel.def export("k") @k() {
   %one = index.constant 1 : index

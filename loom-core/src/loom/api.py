@@ -307,7 +307,7 @@ def _compile(
     selections: tuple[Selection, ...] = ()
     loops: tuple[PolicyDetail, ...] = ()
     if pipeline is not None:
-        work = _prepared(module, names, profile, pipeline)
+        work, selections, loops = _prepared(module, names, profile, pipeline)
     elif emitter.needs_target:
         specialized = specialize(module, profile, names)
         work, selections, loops = specialized.module, specialized.selections, specialized.loops
@@ -323,12 +323,14 @@ def _compile(
 
 def _prepared(
     module: Module, names: tuple[str, ...], target: TargetProfile | None, pipeline: Sequence[Request]
-) -> Module:
-    """The roots of a module behind passes, with nothing that they do not reach."""
+) -> tuple[Module, tuple[Selection, ...], tuple[PolicyDetail, ...]]:
+    """The roots of a module behind passes, with nothing that they do not reach, and what the passes decided."""
     from loom.passes.model import Context
     from loom.passes.run import Runner
+    from loom.specialize.select import Selection
     from loom.transforms.dce import eliminate_dead_symbols
     from loom.transforms.loops_refusal import require_carried_out
+    from loom.transforms.loops_report import PolicyDetail
 
     work = module.clone()
     runner = Runner(work, Context(target, names))
@@ -340,7 +342,9 @@ def _prepared(
     for op in work.walk():
         if op.name == "scf.for":
             require_carried_out(op, "code is made")
-    return work
+    details = [detail for invocation in runner.invocations for detail in invocation.outcome.details]
+    selections = tuple(d for d in details if isinstance(d, Selection))
+    return work, selections, tuple(d for d in details if isinstance(d, PolicyDetail))
 
 
 def select_roots(module: Module, roots: Sequence[str], traits: Sequence[str], format: str) -> tuple[str, ...]:

@@ -236,7 +236,7 @@ def test_templates_are_bound_early_or_finally() -> None:
     runner.run(read_requests("select-templates{mode = early}"))
     (record,) = runner.invocations
     assert record.outcome.statistics == {"applications-bound": 1}
-    assert [row["function"] for row in record.outcome.details] == ["known"]
+    assert [detail.row()["function"] for detail in record.outcome.details] == ["known"]
     assert "template.call @pick.small(%n)" in api.print(module)
     assert "template.apply<@pick>(%n)" in api.print(module)
     runner.run(read_requests("select-templates, inline-callables"))

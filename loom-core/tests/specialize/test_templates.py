@@ -87,6 +87,35 @@ def test_selection_by_facts(assumption: str, facts: dict[str, object], constant:
         assert f"scalar.constant {constant} : i32" in text
 
 
+def test_rows_count_what_could_have_been_chosen() -> None:
+    """A proven provider behind one that is not decided is a fallback."""
+    module = parse_module(use(), "t.loom")
+    (row,) = [s.row() for s in specialize(module, target(subgroup_size=32)).selections]
+    assert row == {
+        "category": "template-selection",
+        "function": "use",
+        "apply_op": "template.apply",
+        "contract": "t.f",
+        "target": "toy:v1",
+        "selected_provider": "any",
+        "selected_priority": 0,
+        "highest_provider_priority": 10,
+        "outcome": "fallback_selected",
+        "provider_count": 3,
+        "target_applicable_count": 3,
+        "possible_count": 2,
+        "best_exact_count": 1,
+    }
+    (row,) = [s.row() for s in specialize(module, target(subgroup_size=64)).selections]
+    assert (row["selected_provider"], row["outcome"], row["possible_count"]) == ("wave64", "selected", 3)
+
+
+def test_providers_for_other_targets_are_a_failure_of_their_own() -> None:
+    text = use().replace("template.def<@t.f>", "template.def<@t.f> target(@gfx)")
+    found = failure("amdgpu.target<gfx1100> @gfx\n\n" + text, subgroup_size=32)
+    assert (found.code, found.params["failure_code"]) == ("LOWERING/045", "target_mismatch")
+
+
 @pytest.mark.seed("W06")
 def test_a_requirement_does_not_make_itself_true() -> None:
     """A provider that requires 64 lanes is not chosen when the lanes are unknown."""

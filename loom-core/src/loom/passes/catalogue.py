@@ -10,7 +10,6 @@ from loom.passes.model import FUNCTIONS, Context, Option, Options, Outcome, Pass
 
 if TYPE_CHECKING:
     from loom.ir.core import Module, Op
-    from loom.transforms.loops_report import PolicyDetail
 
 
 def _canonicalize(function: Op, module: Module, context: Context, options: Options) -> None:
@@ -37,25 +36,21 @@ def _pipeline(function: Op, module: Module, context: Context, options: Options) 
     details = pipeline_loops(function, context.facts, module.symbols())
     loops = [d for d in details if d.category == "scf-pipeline"]
     pipelined = sum(d.fields["outcome"] == "pipelined" for d in loops)
-    return Outcome(_rows(details), {"loops-pipelined": pipelined, "policies-cleared": len(loops)})
+    return Outcome(details, {"loops-pipelined": pipelined, "policies-cleared": len(loops)})
 
 
 def _unroll(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.loops import unroll_loops
 
     details = unroll_loops(function, context.facts)
-    return Outcome(_rows(details), {"loops-unrolled": sum(d.fields["outcome"] == "unrolled" for d in details)})
-
-
-def _rows(details: Sequence[PolicyDetail]) -> list[Mapping[str, object]]:
-    return [detail.row() for detail in details]
+    return Outcome(details, {"loops-unrolled": sum(d.fields["outcome"] == "unrolled" for d in details)})
 
 
 def _decompose_banks(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.banks import decompose_banks
 
-    rows = _rows(decompose_banks(function, context.facts))
-    return Outcome(rows, {"banks-decomposed": sum(row["outcome"] == "decomposed" for row in rows)})
+    details = decompose_banks(function, context.facts)
+    return Outcome(details, {"banks-decomposed": sum(d.fields["outcome"] == "decomposed" for d in details)})
 
 
 def _strip_hints(function: Op, module: Module, context: Context, options: Options) -> None:
@@ -78,13 +73,13 @@ def _select_templates(module: Module, _: Module, context: Context, options: Opti
 
     symbols = module.symbols()
     final = options.get("mode", "final") == "final"
-    rows = [
-        selection.row()
+    selections = [
+        selection
         for op in module.body
         if op.name in FUNCTIONS
         for selection in select_templates(op, symbols, context.target, final=final)
     ]
-    return Outcome(rows, {"applications-bound": len(rows)})
+    return Outcome(selections, {"applications-bound": len(selections)})
 
 
 def _licm(function: Op, module: Module, context: Context, options: Options) -> Outcome:
@@ -157,7 +152,7 @@ def _specialize(module: Module, _: Module, context: Context, options: Options) -
 
     result = specialize(module, context.target, context.roots)
     _take_over(module, result.module)
-    return Outcome([*(s.row() for s in result.selections), *_rows(result.loops)])
+    return Outcome([*result.selections, *result.loops])
 
 
 def _source_to_low(module: Module, _: Module, context: Context, options: Options) -> None:

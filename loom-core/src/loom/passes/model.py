@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
@@ -30,11 +30,19 @@ class Context:
         return self.target.facts if self.target is not None else {}
 
 
+class Detail(Protocol):
+    """A decision of a pass, as reports show it."""
+
+    def row(self) -> Mapping[str, object]:
+        """The row of a report; its ``category`` says what kind of decision it is."""
+        ...
+
+
 @attrs.frozen
 class Outcome:
-    """What one run of a pass tells: rows about single decisions, and counters."""
+    """What one run of a pass tells: single decisions, and counters."""
 
-    details: Sequence[Mapping[str, object]] = ()
+    details: Sequence[Detail] = ()
     statistics: Mapping[str, int] = attrs.field(factory=dict)
 
 

@@ -52,7 +52,7 @@ class Invocation:
             "changed": self.changed,
             "status": self.status,
             "statistics": dict(self.outcome.statistics),
-            "details": list(self.outcome.details),
+            "details": [detail.row() for detail in self.outcome.details],
         }
 
 

@@ -26,8 +26,7 @@ def select_templates(
     applies = target_test(symbols, target)
     chosen = []
     for site in [op for op in function.walk() if op.name == "template.apply"]:
-        family: str = site.attribute("family")
-        providers = providers_of(symbols, family)
+        providers = providers_of(symbols, str(site.attribute("family")))
         try:
             best = select(site, providers, facts, target, applies, final=final)
         except LoomError:
@@ -36,7 +35,6 @@ def select_templates(
             continue
         if best is None:
             continue
-        provider = best.provider.callee
-        chosen.append(Selection(function.callee, family, provider, best.priority, "selected", len(providers)))
+        chosen.append(Selection.of(function.callee, site, best, target))
         bind(site, best.provider)
     return chosen

@@ -163,11 +163,7 @@ def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile
             providers = providers_of(symbols, site.family)
             chosen = select(site, providers, facts, target, applies, final=True)
             assert chosen is not None
-            log.append(
-                Selection(
-                    function.callee, site.family, chosen.provider.callee, chosen.priority, "selected", len(providers)
-                )
-            )
+            log.append(Selection.of(function.callee, site, chosen, target))
             call: Any = bind(site, chosen.provider)
         else:
             call = site

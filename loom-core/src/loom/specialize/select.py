@@ -34,6 +34,8 @@ class Candidate:
     provider: Any
     verdict: bool | None
     reasons: tuple[str, ...]
+    applies: bool | None = True
+    """Whether the provider's target record covers the target in use."""
 
     @property
     def priority(self) -> int:
@@ -58,8 +60,10 @@ def classify(
         if answer is not True:
             reasons.append(f"{text} is {'false' if answer is False else 'not known'}")
 
+    covers: bool | None = True
     if provider.target is not None:
-        note(applies(provider), f"target(@{provider.target})")
+        covers = applies(provider)
+        note(covers, f"target(@{provider.target})")
     for requirement in provider.requires or ():
         note(decide_requirement(requirement, target), str(requirement))
 
@@ -70,7 +74,26 @@ def classify(
             for a in predicate.args
         )
         note(facts.decide_predicate(predicate, args, at), f"{predicate.name}({text})")
-    return Candidate(provider, all_of(answers), tuple(reasons))
+    return Candidate(provider, all_of(answers), tuple(reasons), covers)
+
+
+@record
+class Choice:
+    """What an application is bound to, of which candidates."""
+
+    chosen: Candidate
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def provider(self) -> Any:
+        """The provider that won."""
+        return self.chosen.provider
+
+    @property
+    def outcome(self) -> str:
+        """``fallback_selected`` where a provider that is not decided would have come first."""
+        undecided = any(c.verdict is None and c.priority >= self.chosen.priority for c in self.candidates)
+        return "fallback_selected" if undecided else "selected"
 
 
 @record
@@ -78,22 +101,54 @@ class Selection:
     """A row of the compile report: what an application was bound to."""
 
     function: str
+    apply_op: str
     contract: str
+    target: str | None
     provider: str | None
     priority: int
+    highest_priority: int
     outcome: str
     provider_count: int
+    target_applicable_count: int
+    possible_count: int
+    best_exact_count: int
+
+    @classmethod
+    def of(cls, function: str, apply: Any, choice: Choice, target: TargetProfile | None) -> Selection:
+        """The row about an application of a function."""
+        candidates = choice.candidates
+        best = choice.chosen.priority
+        return cls(
+            function,
+            apply.name,
+            apply.family,
+            target.name if target is not None else None,
+            choice.provider.callee,
+            best,
+            max(c.priority for c in candidates),
+            choice.outcome,
+            len(candidates),
+            sum(c.applies is not False for c in candidates),
+            sum(c.verdict is not False for c in candidates),
+            sum(c.verdict is True and c.priority == best for c in candidates),
+        )
 
     def row(self) -> dict[str, object]:
         """The row for a report (language reference, part 3, section 10.5)."""
         return {
             "category": "template-selection",
             "function": self.function,
+            "apply_op": self.apply_op,
             "contract": self.contract,
+            "target": self.target,
             "selected_provider": self.provider,
             "selected_priority": self.priority,
+            "highest_provider_priority": self.highest_priority,
             "outcome": self.outcome,
             "provider_count": self.provider_count,
+            "target_applicable_count": self.target_applicable_count,
+            "possible_count": self.possible_count,
+            "best_exact_count": self.best_exact_count,
         }
 
 
@@ -105,7 +160,7 @@ def select(
     applies: Callable[[Any], bool | None],
     *,
     final: bool,
-) -> Candidate | None:
+) -> Choice | None:
     """Choose the provider of one application.
 
     With ``final`` an undecided provider is not eligible and a failure raises LOWERING/045. Otherwise an
@@ -121,9 +176,11 @@ def select(
     if not final and (not top or any(c.priority >= top[0].priority for c in open_ones)):
         return None
     if top:
-        return top[0]
+        return Choice(top[0], tuple(candidates))
     if not providers:
         raise _failure(apply, "no_provider", "no provider is visible", [])
+    if all(c.applies is False for c in candidates):
+        raise _failure(apply, "target_mismatch", "no provider is for this target", candidates)
     code = "missing_facts" if open_ones else "all_rejected"
     raise _failure(apply, code, "no provider is proven eligible", candidates)
 
