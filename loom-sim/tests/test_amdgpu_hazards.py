@@ -43,6 +43,24 @@ PAIRS = {
         "s_nop 2\ns_nop 0\n",
         "v_div_fmas_f32 v3, v2, v2, v2\n",
     ),
+    "s_setreg to s_setreg": (
+        "gfx942",
+        START_9 + "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 0x6\n",
+        "s_nop 0\ns_nop 0\n",
+        "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s4\n",
+    ),
+    "vcc to src_vccz": (
+        "gfx942",
+        START_9 + "v_cmp_eq_u32_e32 vcc, 1, v0\n",
+        "s_nop 3\ns_nop 0\n",
+        "v_add_u32_e32 v3, src_vccz, v0\n",
+    ),
+    "exec to src_execz": (
+        "gfx942",
+        START_9 + "v_cmpx_ne_u32_e32 vcc, -1, v0\n",
+        "s_nop 3\ns_nop 0\n",
+        "v_mov_b32_e32 v3, src_execz\n",
+    ),
     "vector to readfirstlane": (
         "gfx942",
         START_9 + "v_mov_b32_e32 v3, v0\n",

@@ -7,7 +7,7 @@ instructions on gfx11 and gfx12.
 
 Checked are the rules between scalar and vector registers, lane moves, masks, M0, hardware registers, transcendental
 results, dot products, wide stores and matrix operands (`matrix_distances` for gfx942 and gfx950). Not checked: that a
-matrix instruction overwrites the result of another, and rules of gfx11 for masks and forwarding with waves of 64.
+matrix instruction overwrites the result of another. Rules for waves of 64 on gfx11 are in `wave64_hazards`.
 
 Sources: AMD "Instinct MI300 Instruction Set Architecture", section 4.5, Manually Inserted Wait States; LLVM
 "GCNHazardRecognizer" as documentation of what compilers keep for gfx940 and gfx11.
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from loom_sim.amdgpu import matrix_distances, waits
+from loom_sim.amdgpu import matrix_distances, waits, wave64_hazards
 from loom_sim.amdgpu.errors import SimulationFault
 from loom_sim.amdgpu.instruction import AGPR, VGPR, Instruction
 from loom_sim.amdgpu.traits import Traits
@@ -35,11 +35,10 @@ _SHORT, _SHORT_LONGEST = frozenset({"scalar", "vector", "trans", "wide-store", "
 _TRANS_VECTORS, _TRANS_TRANS = 5, 1
 _LANE_SELECT = frozenset({"v_readlane_b32", "v_writelane_b32"})
 _READ_LANE = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
-_VCC_HIGH, _EXEC = 107, 126
+_VCC_HIGH, _EXEC, _VCCZ, _EXECZ = 107, 126, 251, 252
 _DEPCTR_VA_VDST = 12
 _HARDWARE_REGISTER_BITS = 63
 _FACTORS = frozenset({"src0", "src1", "vsrc1"})
-_SCALAR_FORMATS = frozenset({"SOP1", "SOP2", "SOPC", "SOPK"})
 _NAMES = {"mask": "exec", "m0": "m0", "setreg": "a hardware register", "double issued": "the f64 multipliers"}
 """What a message calls the registers of a kind of producer, other than by their number."""
 _ENDS = frozenset({"s_branch", "s_setpc_b64", "s_swappc_b64", "s_endpgm", "s_rfe_b64"})
@@ -99,7 +98,7 @@ class _Cdna3:
     def _scalar_unit_needs(self, inst: Instruction) -> Iterator[tuple[Key, int, str]]:
         """Hardware registers, and M0 where it is not a plain operand."""
         name = inst.mnemonic
-        if name.startswith("s_getreg"):
+        if name.startswith(("s_getreg", "s_setreg")):
             yield ("setreg", _hardware_register(inst)), 2, "s_setreg wrote"
         elif name.startswith(("s_sendmsg", "s_movrel")) or "_load_lds_" in name or inst.modifiers.get("lds"):
             yield ("m0", self._traits.m0_code), 1, "a scalar instruction wrote"
@@ -131,7 +130,10 @@ class _Cdna3:
                 yield ("vector", unit), 1, "a vector instruction wrote"
             if inst.variant.startswith("dpp"):
                 yield ("vector", unit), 2, "a vector instruction wrote"
-        if inst.variant.startswith("dpp"):
+        for operand in inst.sources:
+            if operand.code == _VCCZ:
+                yield ("scalar", _VCC_HIGH - 1), 5, "a vector instruction wrote"
+        if inst.variant.startswith("dpp") or any(operand.code == _EXECZ for operand in inst.sources):
             yield ("mask", _EXEC), 5, "a vector instruction wrote"
         elif name in _READ_LANE or name in _LANE_SELECT:
             yield ("mask", _EXEC), 4, "a vector instruction wrote"
@@ -150,7 +152,7 @@ class _Cdna3:
         producer = matrix_distances.producer_of(inst)
         if producer is not None:
             matrix_distances.issued(inst, producer, state, self._wave_size)
-        elif inst.format in _SCALAR_FORMATS:
+        elif inst.format in waits.SCALAR_FORMATS:
             if inst.mnemonic.startswith("s_setreg"):
                 state["setreg", _hardware_register(inst)] = 0
             if self._traits.m0_code in writes:
@@ -183,9 +185,13 @@ class _Rdna:
         self._traits = traits
         self._wave_size = wave_size
         self._trans_use = trans_use
+        wide = traits.family == "gfx11" and wave_size == 64
+        self._wave64 = wave64_hazards.Wave64(traits) if wide else None
 
     def needs(self, inst: Instruction, state: State) -> Iterator[tuple[Key, int, str]]:
         """As for gfx942."""
+        if self._wave64 is not None:
+            yield from self._wave64.needs(inst, state)
         if not _is_vector(inst):
             return
         reads, _ = waits.uses(inst, self._traits, self._wave_size)
@@ -206,6 +212,8 @@ class _Rdna:
 
     def after(self, inst: Instruction, state: State) -> None:
         """As for gfx942."""
+        if self._wave64 is not None:
+            self._wave64.after(inst, state)
         if not _is_vector(inst):
             immediate = inst.operand("simm16")
             waited = inst.mnemonic in ("s_waitcnt_depctr", "s_wait_alu") and immediate is not None
@@ -217,6 +225,8 @@ class _Rdna:
             return
         trans = _is_trans(inst)
         for key in list(state):
+            if self._wave64 is not None and wave64_hazards.is_kind(key[0]):
+                continue
             if key[0] == "mask":
                 # Any vector instruction but an idle one separates the comparison from the permutation.
                 if inst.mnemonic != "v_nop":
@@ -282,9 +292,10 @@ class Hazards:
             if have < distance:
                 kind, number = key
                 register = _NAMES.get(kind) or waits.register_name(number)
-                self.problems[inst.address] = (
-                    f"uses {register}, which {what}: {distance} {self._states} must be between, and there are {have}"
-                )
+                between = f"{distance} {self._states} must be between, and there are {have}"
+                for start, wait in wave64_hazards.WAITS.items():
+                    between = wait if kind.startswith(start) else between
+                self.problems[inst.address] = f"uses {register}, which {what}: {between}"
                 return
 
     def _arrive(self, pc: int, state: State, work: list[int]) -> None:

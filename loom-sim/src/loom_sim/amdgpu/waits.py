@@ -13,6 +13,8 @@ from loom_sim.amdgpu.instruction import AGPR, OFF, VGPR, Instruction, Operand
 from loom_sim.amdgpu.traits import Traits
 
 _VECTOR_FORMATS = frozenset({"FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF", "VFLAT", "VGLOBAL", "VSCRATCH", "VBUFFER"})
+SCALAR_FORMATS = frozenset({"SOP1", "SOP2", "SOPC", "SOPK"})
+"""What the scalar unit computes."""
 _FLAT_FORMATS = frozenset({"FLAT", "VFLAT"})
 _CACHE_CONTROL = frozenset(
     {
