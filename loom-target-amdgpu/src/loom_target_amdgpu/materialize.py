@@ -5,7 +5,7 @@ Works on a copy, so that the Low that is printed keeps its storage and resource 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
@@ -52,8 +52,9 @@ def materialize(
     """
     originals = list(kernel.body.ops())
     copy: Any = kernel.clone({})
-    copies = dict(zip(originals, copy.body.ops(), strict=True))
-    result = _Rewriter(copy, descriptor_set).run()
+    ops = list(copy.body.ops())
+    copies = dict(zip(originals, ops, strict=True))
+    result = _Rewriter(copy, ops, descriptor_set).run()
     return evolve(
         result,
         memory={copies[op]: access for op, access in memory.items() if op in copies},
@@ -61,9 +62,20 @@ def materialize(
     )
 
 
+_INTERFACE: Final = frozenset(
+    {
+        *("low.live_in", "low.resource", "low.storage.reserve", "low.storage.view"),
+        *("low.storage.address", "low.spill", "low.reload"),
+    }
+)
+"""Operations that are replaced, or that say what comes from outside."""
+
+
 class _Rewriter:
-    def __init__(self, kernel: low.KernelDef, descriptor_set: DescriptorSet) -> None:
+    def __init__(self, kernel: low.KernelDef, ops: Iterable[Op], descriptor_set: DescriptorSet) -> None:
+        """``ops`` are those of the kernel's body."""
         self._kernel = kernel
+        self._interface_ops = [op for op in ops if op.name in _INTERFACE]
         self._set = descriptor_set
         self._entry: Block = kernel.body.entry
         self._offsets: dict[Value, tuple[str, int]] = {}
@@ -72,18 +84,18 @@ class _Rewriter:
     def run(self) -> Materialized:
         self._check_live_ins()
         layout = self._interface()
-        reserves = [op for op in self._kernel.body.ops() if isinstance(op, low.StorageReserve)]
+        reserves = [op for op in self._interface_ops if isinstance(op, low.StorageReserve)]
         # Ranges of no length stand for what a launch adds behind everything else.
         for reserve in sorted(reserves, key=lambda op: op.facts.get("byte_length") == 0):
             self._reserve(reserve)
-        for op in list(self._kernel.body.ops()):
+        for op in self._interface_ops:
             if isinstance(op, low.StorageAddress):
                 self._address(op)
             elif isinstance(op, low.Spill):
                 expand_spill(op, *self._place(op.storage, op.offset), self._set)
             elif isinstance(op, low.Reload):
                 expand_reload(op, *self._place(op.storage, op.offset), self._set)
-        for op in reversed(list(self._kernel.body.ops())):
+        for op in reversed(self._interface_ops):
             if isinstance(op, low.StorageReserve | low.StorageView):
                 op.erase()
         private = -(-self._sizes["private"] // 16) * 16
@@ -91,7 +103,7 @@ class _Rewriter:
 
     def _check_live_ins(self) -> None:
         seen: dict[str, Op] = {}
-        for op in self._kernel.body.ops():
+        for op in self._interface_ops:
             if not isinstance(op, low.LiveIn):
                 continue
             if op.key in seen:
@@ -157,7 +169,7 @@ class _Rewriter:
     # -- arguments -----------------------------------------------------------------------------------------------
 
     def _interface(self) -> KernargLayout:
-        resources = [op for op in self._kernel.body.ops() if isinstance(op, low.Resource)]
+        resources = [op for op in self._interface_ops if isinstance(op, low.Resource)]
         arguments = list(self._entry.args)
         entries = self._kernel.abi_layout
         if entries is not None:

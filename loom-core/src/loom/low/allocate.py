@@ -8,6 +8,7 @@ place for its whole life: under a lane mask, moving it half way would lose the m
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 
 from loom.ir.records import field, record
@@ -16,7 +17,7 @@ from loom.low.coalesce import Bundle, Bundles
 from loom.low.descriptors import RegisterClass
 from loom.low.implicit import clobbers
 from loom.low.linear_scan import NEVER, AllocationError, BankScan, Piece
-from loom.low.liveness import Liveness
+from loom.low.liveness import Liveness, block_uses
 from loom.low.lower_ssa import FinalBlock, final_blocks
 from loom.low.machine import MARKERS, Block, Edge, Function, Instruction, Kind, VReg
 from loom.low.parallel_copy import NoScratch
@@ -190,19 +191,17 @@ class _Allocator:
 
     def _weigh(self, bundles: list[Bundle], liveness: Liveness) -> None:
         """Cost of memory per point of life; NEVER for bundles memory cannot help."""
-        uses: dict[VReg, float] = dict.fromkeys(liveness.order, 0.0)
+        touched: dict[float, list[VReg]] = {}
         for block in self._function.blocks:
-            weight = 8.0 ** min(self._depth.get(block, 0), 8)
-            for value in block.params:
-                uses[value] += weight
+            values = touched.setdefault(8.0 ** min(self._depth.get(block, 0), 8), [])
+            values += block.params
             for instruction in block.instructions:
-                for value in instruction.results:
-                    uses[value] += weight
-                for value in instruction.operands:
-                    uses[value] += weight
-                for edge in instruction.successors:
-                    for value in edge.args:
-                        uses[value] += weight
+                values += instruction.results
+            values += block_uses(block)
+        uses: dict[VReg, float] = dict.fromkeys(liveness.order, 0.0)
+        for weight, values in touched.items():
+            for value, count in Counter(values).items():
+                uses[value] += count * weight
         for bundle in bundles:
             cost, length, helps = 0.0, 1, False
             for value, _ in bundle.members:

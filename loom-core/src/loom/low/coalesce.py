@@ -52,7 +52,9 @@ class Bundle:
     @property
     def start(self) -> int:
         """First point at which it is live."""
-        return min(lane[0][0] for lane in self.lanes if lane)
+        if len(self.lanes) == 1:
+            return self.lanes[0][0][0]
+        return min([lane[0][0] for lane in self.lanes if lane])
 
 
 class Affinity(NamedTuple):

@@ -6,7 +6,7 @@ write and using it as a read of the registers its class stands for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from loom.low.descriptors import Descriptor, RegisterClass
 from loom.low.liveness import Liveness
@@ -63,20 +63,28 @@ class ImplicitEffects:
         return reads, writes
 
 
+Touched = tuple[Sequence[str], Sequence[str]]
+"""Names of implicit registers read and written by one instruction."""
+
+
 def implicit_live_out(function: Function, effects: ImplicitEffects) -> dict[Block, frozenset[str]]:
     """Block -> implicit registers that some path reads after the block before writing them.
 
     The function attribute ``implicit_live_out`` (an iterable of names) says what callers still read
     after a return.
     """
+    return _live_out(function, {block: [effects(inst) for inst in block.instructions] for block in function.blocks})
+
+
+def _live_out(function: Function, touched: Mapping[Block, Iterable[Touched]]) -> dict[Block, frozenset[str]]:
+    """See :func:`implicit_live_out`; ``touched`` has what the instructions of each block touch, in order."""
     at_exit = frozenset(_exit_names(function))
     exposed: dict[Block, frozenset[str]] = {}
     killed: dict[Block, frozenset[str]] = {}
     for block in function.blocks:
         reads: set[str] = set()
         writes: set[str] = set()
-        for instruction in block.instructions:
-            read, written = effects(instruction)
+        for read, written in touched[block]:
             for name in read:
                 if name not in writes:
                     reads.add(name)
@@ -121,25 +129,14 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
             ]
     if not units:
         return {}
-    effects = ImplicitEffects({})
-    live_out = implicit_live_out(function, effects)
+    touching = _touching(function, units)
+    live_out = _live_out(function, {block: [entry[2:] for entry in found] for block, found in touching.items()})
     result: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    touched: dict[Descriptor, tuple[list[str], list[str]]] = {}
     for block in reversed(function.blocks):
         ends = {name: 2 * liveness.end[block] for name in live_out[block] if name in units}
-        point = 2 * liveness.end[block]
-        for instruction in reversed(block.instructions):
-            point -= 2
-            descriptor = instruction.descriptor
-            if descriptor is None:
-                continue
-            if descriptor not in touched:
-                effect = descriptor.effects
-                reads, writes = (
-                    [n for n in names if n in units] for names in (effect.implicit_reads, effect.implicit_writes)
-                )
-                touched[descriptor] = (reads, writes)
-            reads, writes = touched[descriptor]
+        first = 2 * liveness.start[block] + 2
+        for position, instruction, reads, writes in reversed(touching[block]):
+            point = first + 2 * position
             for name in writes:
                 end = ends.pop(name, point + 2)
                 begin = point + 1
@@ -157,6 +154,29 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
     for pieces in result.values():
         pieces.reverse()
     return result
+
+
+def _touching(
+    function: Function, names: Collection[str]
+) -> dict[Block, list[tuple[int, Instruction, list[str], list[str]]]]:
+    """Per block the packets that touch some of the names, by position, with those that they read and write."""
+    known: dict[Descriptor, tuple[list[str], list[str]] | None] = {}
+    found: dict[Block, list[tuple[int, Instruction, list[str], list[str]]]] = {}
+    for block in function.blocks:
+        entries = found[block] = []
+        for position, instruction in enumerate(block.instructions):
+            descriptor = instruction.descriptor
+            if descriptor is None:
+                continue
+            if descriptor not in known:
+                effects = descriptor.effects
+                reads = [name for name in effects.implicit_reads if name in names]
+                writes = [name for name in effects.implicit_writes if name in names]
+                known[descriptor] = (reads, writes) if reads or writes else None
+            touched = known[descriptor]
+            if touched is not None:
+                entries.append((position, instruction, *touched))
+    return found
 
 
 def _end_of(liveness: Liveness, value: VReg, point: int) -> int:

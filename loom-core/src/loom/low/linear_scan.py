@@ -125,10 +125,11 @@ class BankScan:
             AllocationError: two bundles that must both have one register, or too few registers for the
                 operands of one instruction.
         """
+        starts = {bundle: bundle.start for bundle in bundles}
         free = [bundle for bundle in bundles if not bundle.pinned]
-        free.sort(key=lambda bundle: bundle.start)
+        free.sort(key=starts.__getitem__)
         pinned = [bundle for bundle in bundles if bundle.pinned]
-        pinned.sort(key=lambda bundle: (bundle.weight != NEVER, bundle.start))
+        pinned.sort(key=lambda bundle: (bundle.weight != NEVER, starts[bundle]))
         passes = [pinned]
         if wide_first:
             widths = sorted({len(bundle.lanes) for bundle in free}, reverse=True)
@@ -138,7 +139,7 @@ class BankScan:
                 self._place_outside_scan(bundle)
         if not wide_first:
             for bundle in free:
-                self._place(bundle)
+                self._place(bundle, starts[bundle])
 
     def _expire(self, point: int) -> None:
         heap = self._heap
@@ -148,8 +149,7 @@ class BankScan:
                 self._mask &= ~(1 << unit)
                 self._owner[unit] = None
 
-    def _place(self, bundle: Bundle) -> None:
-        start = bundle.start
+    def _place(self, bundle: Bundle, start: int) -> None:
         self._expire(start)
         lanes = [_pieces(lane) for lane in bundle.lanes]
         candidates = bundle.allowed

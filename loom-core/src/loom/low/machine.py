@@ -151,12 +151,12 @@ class Instruction:
     ) -> None:
         self.kind = kind
         self.descriptor = descriptor
-        self.results = list(results)
-        self.operands = list(operands)
+        self.results = [*results]
+        self.operands = [*operands]
         self.immediates: dict[str, object] = immediates if immediates is not None else {}
         self.loc = loc
         self.scope_events = scope_events
-        self.successors = list(successors)
+        self.successors = [*successors] if successors else []
         self.lock = lock
         self.memory = memory
         self.origin = origin
