@@ -17,9 +17,9 @@ from loom.low.proof import verification_wanted
 from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
-from loom.transforms.assertions import expand_assertions
-from loom.transforms.legalize_math import legalize_math
-from loom.transforms.raw_bytes import expand_raw_bytes
+from loom.transforms.assertions import ASSERTIONS, expand_assertions
+from loom.transforms.legalize_math import is_lacking, legalize_math
+from loom.transforms.raw_bytes import RAW_BYTES, expand_raw_bytes
 from loom_target_amdgpu.abi import DATA_ALIGNMENT, abi_layout
 from loom_target_amdgpu.code_object.elf import DataImage
 from loom_target_amdgpu.code_object.elf_format import PAGE
@@ -35,6 +35,7 @@ from loom_target_amdgpu.select.selector import Selector
 from loom_target_amdgpu.targets import facts_of
 
 CONTEXT_SYMBOL: Final = "__loom_target_context_0_0"
+_EXPANDED: Final = ASSERTIONS | RAW_BYTES
 
 
 @record
@@ -140,32 +141,44 @@ def _lower(request: EmitRequest) -> tuple[Module, list[LoweredKernel], Processor
         )
     processor = profile(target.selector)
     descriptor_set = build(target.contract)
-    originals = list(request.module.ops)
-    module = request.module.clone()
-    copies = dict(zip(originals, module.ops, strict=True))
+    shells: dict[Op, low.KernelDef] = {
+        root: _shell(root, target) for root in request.roots if isinstance(root, kernel_ops.Def)
+    }
+    module = request.module.clone(shells)
+    copies = dict(zip(request.module.ops, module.ops, strict=True))
     symbols = module.symbols()
     loops = loop_arithmetic(descriptor_set)
-    for op in module.ops:
-        if isinstance(op, low.KernelDef | low.FuncDef):
+    for original, op in copies.items():
+        if isinstance(op, low.KernelDef | low.FuncDef) and original not in shells:
             lower_structured(op, loops)
     kernels = []
-    added = False
     for root in request.roots:
-        op = copies[root]
-        if isinstance(op, low.KernelDef):
-            _check_contract(op, processor)
-            kernels.append(LoweredKernel(op, {}, inline_calls(op, symbols, descriptor_set, proven=False)))
+        lowered: Any = copies[root]
+        if isinstance(root, kernel_ops.Def):
+            kernels.append(_lower_kernel(root, lowered, target, processor, descriptor_set, symbols))
             continue
-        assert isinstance(op, kernel_ops.Def), op.name
-        expand_assertions(op)
-        witness = op.target
-        if witness is None:
-            witness = CONTEXT_SYMBOL
-            added = added or witness not in symbols
-        kernels.append(_lower_kernel(op, target, processor, descriptor_set, witness, symbols))
-    if added:
+        assert isinstance(root, low.KernelDef), root.name
+        _check_contract(lowered, processor)
+        kernels.append(LoweredKernel(lowered, {}, inline_calls(lowered, symbols, descriptor_set, proven=False)))
+    if CONTEXT_SYMBOL not in symbols and any(shell.witness == CONTEXT_SYMBOL for shell in shells.values()):
         module.body.append(Target([], [processor.name, CONTEXT_SYMBOL, None], []))
     return module, kernels, processor, descriptor_set
+
+
+def _shell(kernel: kernel_ops.Def, target: TargetProfile) -> low.KernelDef:
+    """The Low kernel that a source kernel becomes, with an empty body."""
+    shell = low.KernelDef.build(
+        callee=kernel.callee,
+        retain="retain",
+        contract=target.contract,
+        witness=CONTEXT_SYMBOL if kernel.target is None else kernel.target,
+        export_symbol=kernel.export_symbol if kernel.export_symbol != kernel.callee else None,
+        linkage=kernel.linkage,
+        loc=kernel.loc,
+        regions=[Region([Block()])],
+    )
+    shell.comments, shell.blank_before = kernel.comments, kernel.blank_before
+    return shell
 
 
 def _check_contract(kernel: low.KernelDef, processor: Processor) -> None:
@@ -185,28 +198,23 @@ def _check_contract(kernel: low.KernelDef, processor: Processor) -> None:
 
 def _lower_kernel(
     kernel: kernel_ops.Def,
+    lowered: low.KernelDef,
     target: TargetProfile,
     processor: Processor,
     descriptor_set: TableSet,
-    witness: str,
     symbols: Mapping[str, Op],
 ) -> LoweredKernel:
-    """Replace a source kernel by its Low."""
+    """Select a source kernel, which stays as it is, into the body of its Low."""
     facts = {**facts_of(processor), **target.facts}
-    lowered = low.KernelDef.build(
-        callee=kernel.callee,
-        retain="retain",
-        contract=target.contract,
-        witness=witness,
-        export_symbol=kernel.export_symbol if kernel.export_symbol != kernel.callee else None,
-        linkage=kernel.linkage,
-        loc=kernel.loc,
-        regions=[Region([Block()])],
-    )
-    lowered.comments, lowered.blank_before = kernel.comments, kernel.blank_before
-    expand_raw_bytes(kernel)
-    legalize_math(kernel, target.math)
-    selector = Selector(kernel, processor, facts, descriptor_set, lowered.body, symbols)
+    expanded: Op | None = None
+    if any(op.name in _EXPANDED or is_lacking(op, target.math) for op in kernel.walk()):
+        # Beside its Low, where it sees what the module defines.
+        expanded = kernel.clone({})
+        expanded.insert_before(lowered)
+        expand_assertions(expanded)
+        expand_raw_bytes(expanded)
+        legalize_math(expanded, target.math)
+    selector = Selector(expanded or kernel, processor, facts, descriptor_set, lowered.body, symbols)
     selector.run()
     locks = inline_calls(lowered, symbols, descriptor_set, proven=True)
     selector.eliminate_dead_code(lowered.body.blocks)
@@ -217,6 +225,6 @@ def _lower_kernel(
     if None not in size:
         for name, value in zip(("size_x", "size_y", "size_z"), size, strict=True):
             lowered.set_attribute(name, value)
-    lowered.insert_before(kernel)
-    kernel.erase()
+    if expanded is not None:
+        expanded.erase()
     return LoweredKernel(lowered, selector.emit.memory, locks, True)

@@ -130,9 +130,9 @@ def address_madd(a: IntegerFacts, b: IntegerFacts, c: IntegerFacts) -> IntegerFa
 def common_divisor(a: IntegerFacts, b: IntegerFacts) -> int:
     """A divisor of every sum and difference of multiples of the two values."""
     # Zero is divisible by everything.
-    if a.exact == 0:
+    if a.lo == 0 == a.hi:
         return b.divisor
-    if b.exact == 0:
+    if b.lo == 0 == b.hi:
         return a.divisor
     return math.gcd(a.divisor, b.divisor)
 
@@ -142,6 +142,16 @@ def mul(a: IntegerFacts, b: IntegerFacts) -> IntegerFacts:
     ends = (a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi)
     divisor = a.divisor * b.divisor
     return _bounded(min(ends), max(ends), divisor if divisor <= MAX64 else math.gcd(a.divisor, b.divisor))
+
+
+def scale(a: IntegerFacts, factor: int) -> IntegerFacts:
+    """The product with a constant, wrapped to 64 bits."""
+    if factor == 1:
+        return a
+    ends = (a.lo * factor, a.hi * factor) if factor > 0 else (a.hi * factor, a.lo * factor)
+    multiple = abs(factor) if factor not in (0, MIN64) else 1
+    divisor = a.divisor * multiple
+    return _bounded(*ends, divisor if divisor <= MAX64 else math.gcd(a.divisor, multiple))
 
 
 def madd(a: IntegerFacts, b: IntegerFacts, c: IntegerFacts) -> IntegerFacts:

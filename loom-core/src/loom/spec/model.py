@@ -315,8 +315,10 @@ def _first_init(self: Op, *args: Any, **kwargs: Any) -> None:
 
 def _accessors(spec: OpSpec) -> dict[str, object]:
     found: dict[str, object] = {}
+    fixed = True
     for i, operand_def in enumerate(spec.operands):
-        found[operand_def.name] = _operand_accessor(i, operand_def.arity, spec.segmented)
+        found[operand_def.name] = _operand_accessor(i, operand_def.arity, fixed)
+        fixed = fixed and operand_def.arity == "one"
     for i, result_def in enumerate(spec.results):
         if result_def.variadic:
             if result_def.name != "results":
@@ -332,9 +334,10 @@ def _accessors(spec: OpSpec) -> dict[str, object]:
     return found
 
 
-def _operand_accessor(index: int, arity: str, segmented: bool) -> property:
+def _operand_accessor(index: int, arity: str, fixed: bool) -> property:
+    """``fixed`` says that single operands alone come before, so that this one is at its index."""
     if arity == "one":
-        if not segmented:
+        if fixed:
             return property(lambda self: self.operands[index], lambda self, v: self.set_operand(index, v))
 
         def position(self: Op) -> int:
@@ -346,6 +349,10 @@ def _operand_accessor(index: int, arity: str, segmented: bool) -> property:
         return property(
             lambda self: next(iter(self.group(index)), None),
             lambda self, v: self.set_group(index, () if v is None else (v,)),
+        )
+    if fixed:
+        return property(
+            lambda self: self.operands[index : index + self.segments[index]], lambda self, v: self.set_group(index, v)
         )
     return property(lambda self: self.group(index), lambda self, v: self.set_group(index, v))
 

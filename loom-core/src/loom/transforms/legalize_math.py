@@ -26,9 +26,14 @@ def legalize_math(function: Op, policy: MathPolicy | None) -> int:
 
     Raises LOWERING/035 for those without a recipe: vectors of run-time extents or of more than ``MAX_LANES`` lanes.
     """
-    asked = [(op, name) for op in function.walk() if (name := _function_of(op)) is not None]
-    asked = [(op, name) for op, name in asked if policy is None or not policy.accepts(name, _element(op).text)]
+    asked = [(op, _FUNCTIONS[op.name]) for op in function.walk() if is_lacking(op, policy)]
     return _rewrite(asked, policy) if asked else 0
+
+
+def is_lacking(op: Op, policy: MathPolicy | None) -> bool:
+    """Whether an operation is an elementary function that a target lacks, or one at all without a policy."""
+    name = _FUNCTIONS.get(op.name)
+    return name is not None and (policy is None or not policy.accepts(name, _element(op).text))
 
 
 def _rewrite(asked: list[tuple[Op, str]], policy: MathPolicy | None) -> int:
@@ -50,9 +55,8 @@ def _rewrite(asked: list[tuple[Op, str]], policy: MathPolicy | None) -> int:
     return len(asked)
 
 
-def _function_of(op: Op) -> str | None:
-    dialect, _, name = op.name.partition(".")
-    return name if name in ELEMENTARY and dialect in ("scalar", "vector") else None
+# Operation -> the function it computes.
+_FUNCTIONS: Final = {f"{dialect}.{name}": name for dialect in ("scalar", "vector") for name in sorted(ELEMENTARY)}
 
 
 def _element(op: Op) -> ScalarType:

@@ -64,12 +64,13 @@ def global_address(s: Selector, root: Root, form: Linear, at: Op, span: int, lim
     low, high = immediate_range(s)
     immediate = uniform.constant if low <= uniform.constant and uniform.constant + span <= high + 1 else 0
     rest = Linear(uniform.constant - immediate, uniform.terms)
-    if varying.terms and uniform.terms and _adds_per_lane(s, form, uniform, varying, at, limit):
+    joined = bool(varying.terms and uniform.terms) and _adds_per_lane(s, form, uniform, varying, at, limit)
+    if joined:
         rest, varying = Linear(rest.constant), Linear(0, form.terms)
     base = _scalar_base(s, root.base, rest, at)
     if not varying.terms:
         return Address(base, None, immediate, True)
-    if _in_one_word(s, varying, at, None if rest.terms or limit is None else limit - form.constant):
+    if joined or _in_one_word(s, varying, at, None if rest.terms or limit is None else limit - form.constant):
         offset = s.emit.register(word_sum(s, varying, at), False)
         return Address(base, offset, immediate, False)
     return Address(None, _wide_address(s, base, varying, at), immediate, False)
@@ -97,6 +98,8 @@ def _adds_per_lane(s: Selector, form: Linear, uniform: Linear, varying: Linear, 
 
 def _words(s: Selector, leaf: object) -> tuple[Word, ...]:
     """The registers that a leaf is computed from; a product may not have been multiplied yet."""
+    if isinstance(leaf, Value):
+        return s.number(leaf).words
     if isinstance(leaf, Product):
         return s.number(leaf.left).words + s.number(leaf.right).words
     return s.leaf_number(leaf).words  # type: ignore[arg-type]  # leaves
@@ -104,7 +107,7 @@ def _words(s: Selector, leaf: object) -> tuple[Word, ...]:
 
 def _level(s: Selector, leaf: object) -> int:
     """The scope that a leaf is computed in."""
-    return max(s.emit.level(word) for word in _words(s, leaf))
+    return max(map(s.emit.level, _words(s, leaf)))
 
 
 def _scalar_base(s: Selector, base: Value, form: Linear, at: Op) -> Value:
@@ -168,7 +171,10 @@ class _Term:
 def word_sum(s: Selector, form: Linear, at: Op | None = None) -> Word:
     """A linear form modulo 2^32; path facts apply at ``at``."""
     total: Word = 0
-    for term in sorted(_terms(s, form, at), key=lambda term: term.order):
+    terms = list(_terms(s, form, at))
+    if len(terms) > 1:
+        terms.sort(key=lambda term: term.order)
+    for term in terms:
         scale = term.scale
         if term.factor is not None:
             factor = s.arith.multiply(term.factor, scale & MASK32)
@@ -201,7 +207,8 @@ def _terms(s: Selector, form: Linear, at: Op | None) -> Iterator[_Term]:
                 yield product
                 continue
         number: Number = s.leaf_number(leaf)  # type: ignore[arg-type]  # leaves
-        narrow = 0 <= scale <= _MASK24 and s.linear.leaf_facts(leaf, at).within(0, _MASK24)
+        # Only products ask for it.
+        narrow = not _power(scale) and 0 <= scale <= _MASK24 and s.linear.leaf_facts(leaf, at).within(0, _MASK24)
         yield _Term(number.lo, scale, _level(s, leaf), narrow)
 
 

@@ -108,7 +108,7 @@ class Emit:
 
     def op(self, mnemonic: str, *operands: Word, name: str | None = None, **immediates: Any) -> Value:
         """A packet with a result; the first one."""
-        return self.packet(mnemonic, *operands, name=name, **immediates)[0]
+        return self._emit(mnemonic, operands, immediates, name, None)[0]
 
     def packet(
         self,
@@ -121,6 +121,16 @@ class Emit:
         """A packet. Constant operands become immediates where the instruction has a form for them; operands of a
         wrong class are copied; no more scalar values are read than the machine allows.
         """
+        return self._emit(mnemonic, operands, immediates, name, access)
+
+    def _emit(
+        self,
+        mnemonic: str,
+        operands: tuple[Word, ...],
+        immediates: dict[str, object],
+        name: str | None,
+        access: MemoryAccess | None,
+    ) -> list[Value]:
         form = self._form(mnemonic)
         given: Sequence[Word] = operands
         for operand in operands:
@@ -169,17 +179,18 @@ class Emit:
                 value = self.constant(operand, scalar=allowed, units=slot.units)
             else:
                 value = operand
-            class_ = reg_class(value)
+            class_ = value.type.reg_class  # type: ignore[attr-defined]  # words have registers
+            scalar, lanes, _, mask = slot
             if class_ == SGPR:
-                if slot.mask:
+                if mask:
                     scalars.append(value)
-                elif slot.vector:
+                elif lanes:
                     distinct = value in scalars
-                    if not slot.scalar or (vector and not distinct and len(scalars) >= room):
+                    if not scalar or (vector and not distinct and len(scalars) >= room):
                         value = self.to_vector(value)
                     elif not distinct:
                         scalars.append(value)
-            elif slot.scalar and not slot.vector and class_ == VGPR:
+            elif scalar and not lanes and class_ == VGPR:
                 value = self.to_scalar(value)
             values.append(value)
         return values

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from loom.facts.integers import IntegerFacts, add, exactly, mul
+from loom.facts.integers import scale as scale_by
 from loom.ir.core import Op, Value
 from loom.ir.records import record
 from loom_target_amdgpu.select.values import Linear, Word
@@ -55,8 +56,9 @@ def plus(a: Linear, b: Linear, factor: int = 1) -> Linear:
     """a + factor * b."""
     if not b.terms:
         return Linear(a.constant + factor * b.constant, a.terms) if b.constant else a
-    if not a.terms and factor == 1:
-        return Linear(a.constant + b.constant, b.terms) if a.constant else b
+    if not a.terms:
+        scaled = times(b, factor)
+        return Linear(a.constant + scaled.constant, scaled.terms) if a.constant else scaled
     terms = dict(a.terms)
     for leaf, scale in b.terms:
         terms[leaf] = terms.get(leaf, 0) + factor * scale
@@ -117,21 +119,20 @@ class Decomposer:
         """Facts of a linear form; path facts apply at ``at``."""
         total = exactly(form.constant)
         for leaf, scale in form.terms:
-            facts = self.leaf_facts(leaf, at)
-            total = add(facts if scale == 1 else mul(facts, exactly(scale)), total)
+            total = add(scale_by(self.leaf_facts(leaf, at), scale), total)
         return total
 
     def leaf_facts(self, leaf: object, at: Op | None) -> IntegerFacts:
         """Facts of one leaf."""
         facts = self._selector.facts
+        if isinstance(leaf, Value):
+            return facts.integer(leaf, at)
         if isinstance(leaf, Coordinate):
             return self._selector.coordinate_facts(leaf)
         if isinstance(leaf, Product):
             return mul(facts.integer(leaf.left, at), facts.integer(leaf.right, at))
-        if isinstance(leaf, Computed):
-            return self._selector.computed_facts(leaf)
-        assert isinstance(leaf, Value)
-        return facts.integer(leaf, at)
+        assert isinstance(leaf, Computed)
+        return self._selector.computed_facts(leaf)
 
 
 def _add(d: Decomposer, op: Op) -> Linear:

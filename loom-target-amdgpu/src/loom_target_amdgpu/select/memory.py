@@ -387,7 +387,7 @@ def view_end(s: Selector, op: Op, view: View) -> int | None:
     size = view.type.element.byte_size
     for dim in view.type.dims:
         size *= dim if isinstance(dim, int) else s.facts.integer(dim, op).hi
-    return s.linear.range(view.offset, op).hi + size
+    return size + (s.linear.range(view.offset, op).hi if view.offset.terms else view.offset.constant)
 
 
 def _check_flags(s: Selector, op: Any) -> None:

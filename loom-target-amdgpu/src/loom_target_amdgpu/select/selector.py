@@ -154,6 +154,7 @@ class Selector:
         self._values: dict[Value, Selected] = {}
         self._leaves: dict[tuple[Word, ...], Computed] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
+        self._coordinates: dict[Coordinate, IntegerFacts] = {}
         self._live_ins: dict[str, Value] = {}
         self._rules = RULES
         self._static_size = self.facts.static_workgroup_size
@@ -180,8 +181,9 @@ class Selector:
 
     def block(self, block: Block) -> Op | None:
         """Select the operations of a block; returns its terminator, which the caller handles (a return is done)."""
+        builder = self.emit.builder
         for op in block:
-            self.emit.at(op.loc)
+            builder.loc = op.loc
             if "terminator" in op.spec.traits:
                 if "return" in op.spec.traits:
                     self.emit.builder.ret()
@@ -382,10 +384,11 @@ class Selector:
 
     def exact(self, value: Value) -> Number | None:
         """A constant address, when facts settle it."""
-        exact = self.facts.exact(value)
+        facts = self.facts.integer(value)
+        exact = facts.exact
         if exact is None:
             return None
-        count, signed = self.shape_of(self.facts.integer(value))
+        count, signed = self.shape_of(facts)
         return constant(exact, count, signed)
 
     def static_size(self, axis: str) -> int | None:
@@ -394,11 +397,13 @@ class Selector:
 
     def coordinate_facts(self, leaf: Coordinate) -> IntegerFacts:
         """Facts of a launch coordinate."""
-        if leaf.kind == "workgroup":
-            limit = self.facts.target_facts.get(f"max_workgroup_count_{leaf.axis}")
-            return IntegerFacts(0, (limit if isinstance(limit, int) else 1 << 31) - 1)
-        size = self.static_size(leaf.axis)
-        return IntegerFacts(0, (size if size is not None else self.generation.max_workgroup) - 1)
+        found = self._coordinates.get(leaf)
+        if found is None:
+            limit: object = self.static_size(leaf.axis) or self.generation.max_workgroup
+            if leaf.kind == "workgroup":
+                limit = self.facts.target_facts.get(f"max_workgroup_count_{leaf.axis}")
+            found = self._coordinates[leaf] = IntegerFacts(0, (limit if isinstance(limit, int) else 1 << 31) - 1)
+        return found
 
     def coordinate(self, leaf: Coordinate) -> Word:
         """The register of a launch coordinate."""
@@ -419,13 +424,13 @@ class Selector:
 
     def leaf_number(self, leaf: Leaf) -> Number:
         """The selected value of a leaf of a linear form."""
+        if isinstance(leaf, Value):
+            return self.number(leaf)
         if isinstance(leaf, Coordinate):
             return Number((self.coordinate(leaf),))
         if isinstance(leaf, Product):
             return self._product(leaf)
-        if isinstance(leaf, Computed):
-            return self._computed[leaf][0]
-        return self.number(leaf)
+        return self._computed[leaf][0]
 
     def _product(self, leaf: Product) -> Number:
         left, right = self.number(leaf.left), self.number(leaf.right)

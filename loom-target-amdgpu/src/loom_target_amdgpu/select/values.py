@@ -40,7 +40,7 @@ def reg_class(value: Value) -> str:
 
 def is_scalar(word: Word) -> bool:
     """Whether the scalar ALU can read it."""
-    return isinstance(word, int) or reg_class(word) == SGPR
+    return isinstance(word, int) or word.type.reg_class == SGPR  # type: ignore[attr-defined]  # words have registers
 
 
 @record(eq=False)
