@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 import loom_target_amdgpu.hsaco as stages
+from loom import api
+from loom.ir.diagnostics import LoomError
 from loom.low.allocate import allocate
 from loom.low.machine import Function
+from loom.low.proof import OPTION
 from loom.low.schedule import Strategy, schedule
 from loom.tools.check import main as check_main
 from loom.tools.compile import main as compile_main
@@ -116,3 +119,42 @@ def test_sound_code_passes(source: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert compile_it(source, "--verify-machine") == 0
     assert check_it(source, "--verify-machine") == 0
     assert "1 passed" in capsys.readouterr().out
+
+
+def keep_no_distance(blocks: Any, assembler: Any, processor: Any) -> None:
+    """Inserts nothing where hardware does not keep a distance."""
+
+
+NEAR = SOURCE.replace(
+    "  %c = scalar.subf %b, %a : f32\n",
+    """\
+  %d = scalar.exp2f<afn> %b : f32
+  %e = scalar.addf %d, %a : f32
+  %less = scalar.cmpf olt, %e, %b : f32
+  %c = scf.select %less, %e, %a : f32
+""",
+)
+
+
+@pytest.mark.parametrize("processor", ["gfx1100", "gfx1200", "gfx942", "gfx950"])
+def test_missing_distances_are_refused_where_they_are(
+    source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], processor: str
+) -> None:
+    source.write_text(NEAR)
+    module = api.load(source)
+
+    def compiled(check: bool) -> None:
+        api.compile(module, (), f"amdgpu:{processor}", options={OPTION: check})
+
+    compiled(check=True)
+    monkeypatch.setattr(stages, "insert_hazard_waits", keep_no_distance)
+    compiled(check=False)
+    with pytest.raises(LoomError, match=r"the distance of '@twice' is wrong: .* comes too early after") as caught:
+        compiled(check=True)
+    (found,) = caught.value.diagnostics
+    assert found.params["constraint_key"] == "machine.distance"
+    assert found.position() is not None
+    assert compile_main([str(source), f"--target=amdgpu:{processor}", "--output=x", "--verify-machine"]) == 1
+    output = capsys.readouterr().err
+    assert "twice.loom:" in output
+    assert "Traceback" not in output

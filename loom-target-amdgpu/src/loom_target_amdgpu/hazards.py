@@ -1,8 +1,8 @@
 """Hazards that software must avoid: wait states on gfx942, ALU waits on gfx11 and gfx12.
 
 A forward analysis keeps, per kind of producer and register, how long ago it was issued (in wait states on gfx942,
-in vector instructions on gfx11); joins keep the shortest distance. Rules: what the LLVM hazard recognizer does for
-these families, measured with LLVM 19 (and LLVM 24 for the scalar-read rule of gfx12).
+in vector instructions on gfx11); joins keep the shortest distance. The distances and their sources are in
+:mod:`loom_target_amdgpu.distances`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
+from loom_target_amdgpu.distances import CDNA, RDNA
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.registers import EXEC, VCC
-from loom_target_amdgpu.isa.tables import AGPR, VGPR, Row
+from loom_target_amdgpu.isa.tables import AGPR, VGPR, OperandField, Row
 from loom_target_amdgpu.isa.waits import depctr_immediate
 from loom_target_amdgpu.machine_code import Assembler, Code, spliced
 from loom_target_amdgpu.matrix_hazards import LONGEST, Key, MatrixStates, State
@@ -24,7 +25,21 @@ _MEMORY_FORMATS: Final = frozenset(
 )
 _FORGET: Final = LONGEST + 4
 """Wait states after which no rule looks back."""
-_TRANS_WINDOW: Final = 6
+_SCALAR_TO_VECTOR: Final = CDNA["vector writes scalar", "vector reads"]
+_SCALAR_TO_SELECT: Final = CDNA["vector writes scalar", "vector selects a lane by"]
+_SCALAR_TO_DIVISION: Final = CDNA["vector writes scalar", "division scales by"]
+_SCALAR_TO_MEMORY: Final = CDNA["vector writes scalar", "memory reads"]
+_MASK_TO_DPP: Final = CDNA["vector writes the mask", "DPP moves under"]
+_MASK_TO_LANES: Final = CDNA["vector writes the mask", "lanes move under"]
+_MASK_TO_MATRIX: Final = CDNA["vector writes the mask", "matrix multiplies under"]
+_VECTOR_TO_LANE: Final = CDNA["vector writes", "a lane is read of"]
+_VECTOR_TO_DPP: Final = CDNA["vector writes", "DPP moves"]
+_VECTOR_TO_MATRIX: Final = CDNA["vector writes", "matrix multiplies"]
+_TRANS_TO_VECTOR: Final = CDNA["transcendental writes", "vector reads"]
+_DOT_TO_OTHERS: Final = CDNA["dot product writes", "all but its own sum uses"]
+_STORE_TO_VECTOR: Final = CDNA["wide store reads", "vector writes"]
+_M0_TO_MESSAGE: Final = CDNA["scalar writes M0", "message sends"]
+_TRANS_WINDOW: Final = RDNA["transcendental writes", "vector reads"]
 _MASK_COMPARE: Final[Key] = ("mask-compare", 0)
 """A comparison wrote the execution mask and no vector instruction has followed."""
 _READ_LANE: Final = frozenset({"v_readlane_b32", "v_readfirstlane_b32"})
@@ -66,6 +81,12 @@ def _vector_units(units: Iterable[int]) -> list[int]:
     return [unit for unit in units if VGPR <= unit < AGPR + 256]
 
 
+@cache
+def _wide_data(row: Row) -> tuple[OperandField, ...]:
+    """What a memory instruction reads so late that a register must not change at once; atomics do so too."""
+    return tuple(o for o in row.operands if o.name in ("data", "vdata") and o.direction == "in" and o.width_bits > 64)
+
+
 class _Cdna:
     """gfx942: fixed wait states, filled with ``s_nop``."""
 
@@ -93,39 +114,45 @@ class _Cdna:
         """(producer, wait states) pairs."""
         row = code.row
         if is_vector(code):
+            states = _SCALAR_TO_VECTOR
+            if row.mnemonic in _LANE_SELECT:
+                states = _SCALAR_TO_SELECT
+            elif row.mnemonic.startswith("v_div_fmas"):
+                states = _SCALAR_TO_DIVISION
             for unit in _scalar_units(code.reads):
-                yield (
-                    ("vector-scalar", unit),
-                    4 if row.mnemonic in _LANE_SELECT or row.mnemonic.startswith("v_div_fmas") else 2,
-                )
+                yield ("vector-scalar", unit), states
             for unit in _vector_units(code.reads):
                 if "trans" not in row.flags:
-                    yield ("trans", unit), 1
+                    yield ("trans", unit), _TRANS_TO_VECTOR
                 if row.mnemonic in _READ_LANE:
-                    yield ("vector", unit), 1
-                if row.variant.startswith("dpp") or is_matrix(code):
-                    yield ("vector", unit), 2
+                    yield ("vector", unit), _VECTOR_TO_LANE
+                if row.variant.startswith("dpp"):
+                    yield ("vector", unit), _VECTOR_TO_DPP
+                elif is_matrix(code):
+                    yield ("vector", unit), _VECTOR_TO_MATRIX
             for unit in _vector_units(code.writes):
-                yield ("wide-store", unit), 2
+                yield ("wide-store", unit), _STORE_TO_VECTOR
             if row.variant.startswith("dpp"):
-                yield _VECTOR_MASK, 5
-            elif is_matrix(code) or row.mnemonic in _READ_LANE | _LANE_SELECT:
-                yield _VECTOR_MASK, 4
+                yield _VECTOR_MASK, _MASK_TO_DPP
+            elif is_matrix(code):
+                yield _VECTOR_MASK, _MASK_TO_MATRIX
+            elif row.mnemonic in _READ_LANE | _LANE_SELECT:
+                yield _VECTOR_MASK, _MASK_TO_LANES
         elif row.format in _MEMORY_FORMATS:
             for unit in _scalar_units(code.reads):
-                yield ("vector-scalar", unit), 5
+                yield ("vector-scalar", unit), _SCALAR_TO_MEMORY
         if row.mnemonic.startswith("s_sendmsg"):
-            yield ("m0", 0), 1
+            yield ("m0", 0), _M0_TO_MESSAGE
 
     def _dot_needs(self, code: Code, state: State) -> Iterable[tuple[Key, int]]:
         """Results of dot products: only the sum of the same instruction is forwarded."""
         if is_matrix(code) or not (is_vector(code) or code.row.format in _MEMORY_FORMATS or code.row.format == "DS"):
             return
-        factors = {code.codes[o.name] for o in code.row.operands if o.name in ("src0", "src1")}
+        factors = {code.codes[o.name] for o in code.row.operands if o.name in ("src0", "src1", "vsrc1")}
         touched = {*code.reads, *code.writes}
         for kind, unit in state:
             if kind.startswith("v_dot") and unit in (factors if kind == code.row.mnemonic else touched):
-                yield (kind, unit), 3
+                yield (kind, unit), _DOT_TO_OTHERS
 
     def _matrix_needs(self, code: Code, state: State) -> Iterable[tuple[Key, int]]:
         if is_matrix(code):
@@ -150,9 +177,8 @@ class _Cdna:
                 state.pop(("trans", unit), None)
                 if "trans" in row.flags:
                     state["trans", unit] = 0
-        elif "store" in row.flags and row.format in _MEMORY_FORMATS:
-            data = [o for o in row.operands if o.name in ("data", "vdata") and o.width_bits > 64]
-            for operand in data:
+        elif row.format in _MEMORY_FORMATS:
+            for operand in _wide_data(row):
                 first = code.codes[operand.name]
                 state.update({("wide-store", first + k): 0 for k in range(operand.width_bits // 32)})
         elif is_scalar(code) and self._asm.names["m0"] in code.writes:

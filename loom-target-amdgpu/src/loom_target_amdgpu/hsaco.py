@@ -17,6 +17,7 @@ from loom.low.proof import prove_allocation, prove_schedule, refuted
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
+from loom_target_amdgpu.check_distances import DistanceCheckError, check_distances
 from loom_target_amdgpu.check_passes import PassCheckError, Snapshot, check_passes, snapshot
 from loom_target_amdgpu.check_waits import check_waits
 from loom_target_amdgpu.clauses import insert_clauses
@@ -150,7 +151,7 @@ def compile_kernel(
     clauses = insert_clauses(blocks, assembler)
     delays = insert_delays(blocks, assembler)
     if check:
-        _prove_passes(expanded, blocks, assembler, kernel)
+        _prove_passes(expanded, blocks, processor, kernel)
     code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
     return CompiledKernel(
@@ -171,11 +172,14 @@ def compile_kernel(
     )
 
 
-def _prove_passes(before: Snapshot, blocks: list[CodeBlock], assembler: Assembler, kernel: low.KernelDef) -> None:
+def _prove_passes(before: Snapshot, blocks: list[CodeBlock], processor: Processor, kernel: low.KernelDef) -> None:
     """Prove what passes over the encoded instructions did; raises a diagnostic where one is wrong."""
     try:
         check_passes(before, blocks)
-        check_waits(blocks, assembler.family)
+        check_waits(blocks, processor.family)
+        check_distances(blocks, processor)
+    except DistanceCheckError as error:
+        raise refuted("distance", str(error), error.loc or kernel.loc, kernel.callee, "amdgpu") from error
     except PassCheckError as error:
         raise refuted("code", str(error), error.loc or kernel.loc, kernel.callee, "amdgpu") from error
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
-from loom.ir.records import record
+from loom.ir.records import evolve, record
+from loom_target_amdgpu.distances import CDNA
 from loom_target_amdgpu.isa.tables import AGPR, VGPR
 from loom_target_amdgpu.machine_code import Code
 
@@ -56,9 +57,8 @@ _TIMINGS: Final[Mapping[str, Timing]] = {
     )
 }
 LONGEST: Final = max(t.use for t in _TIMINGS.values()) + 1
-DOUBLE_TO_FMA: Final = 2
-"""States between a matrix instruction of double precision and a fused multiplication of it, whatever its registers."""
 FUSED_DOUBLE: Final = frozenset({"v_fma_f64", "v_fmac_f64"})
+"""They keep a distance from matrix instructions of double precision, whatever their registers."""
 _DOUBLE_ISSUED: Final[Key] = ("double issued", 0)
 _SHAPE: Final = re.compile(r"v_s?mf(?:ma|mac)_(?:scale_)?[a-z]+\d+_(\d+)x\d+x\d+(?:_(\d+)b)?_(\w+)")
 
@@ -85,6 +85,14 @@ def timing_of(mnemonic: str) -> Timing:
     return _TIMINGS["xdl4" if extent == 16 else "xdl8"]
 
 
+@cache
+def states_of(mnemonic: str, slower: int) -> Timing:
+    """The timing of a matrix instruction on a processor that adds ``slower`` to the longer ones of the matrix cores."""
+    timing = timing_of(mnemonic)
+    added = slower if timing.name.startswith("xdl") and timing.name != "xdl2" else 0
+    return evolve(timing, use=timing.use + added, memory=timing.memory + added, overlap=timing.overlap + added)
+
+
 def _vectors(units: Iterable[int]) -> Iterator[int]:
     return (unit for unit in units if VGPR <= unit < AGPR + 256)
 
@@ -96,8 +104,13 @@ def _operand_units(code: Code, name: str) -> range:
     return range(first, first + max(1, operand.width_bits // 32)) if first >= VGPR else range(0)
 
 
-def _accumulator(code: Code) -> range:
-    """Units of the accumulator: a source of its own, or the result that is added to."""
+def result_of(code: Code) -> range:
+    """Units of a matrix instruction's result."""
+    return _operand_units(code, "vdst")
+
+
+def accumulator_of(code: Code) -> range:
+    """Units of the accumulator: a source of its own, or the result that is added to; none if it is a constant."""
     return _operand_units(code, "vdst" if code.row.mnemonic.startswith("v_smfmac") else "src2")
 
 
@@ -112,9 +125,9 @@ class MatrixStates:
 
     def matrix_needs(self, code: Code, state: State) -> Iterator[tuple[Key, int]]:
         """What a matrix instruction must wait for."""
-        accumulator = _accumulator(code)
+        accumulator = accumulator_of(code)
         start = (f"start {code.row.mnemonic}", accumulator.start)
-        result = _operand_units(code, "vdst")
+        result = result_of(code)
         for timing in _TIMINGS.values():
             name, extra = timing.name, self._extra(timing)
             for unit in {*accumulator, *result}:
@@ -130,7 +143,7 @@ class MatrixStates:
     def other_needs(self, code: Code, memory: bool) -> Iterator[tuple[Key, int]]:
         """What a vector or memory instruction must wait for."""
         if code.row.mnemonic in FUSED_DOUBLE:
-            yield _DOUBLE_ISSUED, DOUBLE_TO_FMA
+            yield _DOUBLE_ISSUED, CDNA["matrix multiplies f64", "f64 is fused"]
         for timing in _TIMINGS.values():
             states = (timing.memory if memory else timing.use) + self._extra(timing)
             for unit in _vectors((*code.reads, *code.writes)):
@@ -142,12 +155,12 @@ class MatrixStates:
     def issued(self, code: Code, state: State) -> None:
         """Record a matrix instruction."""
         name = timing_of(code.row.mnemonic).name
-        result = _operand_units(code, "vdst")
+        result = result_of(code)
         for unit in result:
             for timing in _TIMINGS:
                 state.pop((timing, unit), None)
             state[name, unit] = 0
-        for unit in _accumulator(code):
+        for unit in accumulator_of(code):
             state[f"source {name}", unit] = 0
         state[f"start {code.row.mnemonic}", result.start] = 0
         if name.startswith("f64"):

@@ -1,4 +1,4 @@
-"""Wait states behind every matrix instruction of gfx942, against those that LLVM's hazard recognizer inserts."""
+"""Wait states behind every matrix instruction of gfx942: those of LLVM's hazard recognizer, and proven not to be fewer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from loom_target_amdgpu.check_distances import DistanceCheckError, check_distances
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.hazards import insert_hazard_waits
 from loom_target_amdgpu.isa.tables import VGPR, Row
@@ -18,7 +19,6 @@ from loom_target_amdgpu.machine_code import Assembler, Code
 from loom_target_amdgpu.profiles import profile
 
 LLC: Final = shutil.which("llc-19")
-pytestmark = pytest.mark.skipif(LLC is None, reason="llc-19 is not installed")
 ASM: Final = Assembler("gfx942", 64, 1)
 NAME: Final = re.compile(r"v_(mfma|smfmac)_([a-z]\d+)_(\d+x\d+x\d+)(?:_\d+b)?_(\w+)")
 D, A, C, INDEX, FREE, ADDRESS = 0, 100, 64, 99, 220, 200
@@ -59,13 +59,8 @@ def llvm_product(row: Row, d: int, a: int, c: int) -> str:
 
 def our_product(row: Row, d: int, a: int, c: int) -> Code:
     third = INDEX if row.mnemonic.startswith("v_smfmac") else c
-    codes = {"vdst": VGPR + d, "src0": VGPR + a, "src1": VGPR + a, "src2": VGPR + third}
-    return ASM.plain(row.mnemonic, form=row.form or None, **codes)
-
-
-def ours(mnemonic: str, **codes: int) -> Code:
-    vectors = {name: VGPR + code if name != "saddr" else code for name, code in codes.items()}
-    return ASM.plain(mnemonic, **vectors)
+    form = row.form or None
+    return ASM.plain(row.mnemonic, form=form, vdst=VGPR + d, src0=VGPR + a, src1=VGPR + a, src2=VGPR + third)
 
 
 FMA: Final = (
@@ -99,14 +94,14 @@ FOLLOWERS: Final[Mapping[str, Follower]] = {
     "part of the addend": (lambda row: llvm_product(row, 128, A, D + 2), lambda row: our_product(row, 128, A, D + 2)),
     "fused, independent": (
         lambda row: FMA,
-        lambda row: ours("v_fma_f64", vdst=FREE, src0=222, src1=222, src2=222),
+        lambda row: ASM.plain("v_fma_f64", vdst=VGPR + FREE, src0=VGPR + 222, src1=VGPR + 222, src2=VGPR + 222),
     ),
     "added, independent": (
         lambda row: (
             "$vgpr220_vgpr221 = V_ADD_F64_e64 0, $vgpr222_vgpr223, 0, $vgpr222_vgpr223, 0, 0, "
             "implicit $mode, implicit $exec"
         ),
-        lambda row: ours("v_add_f64", vdst=FREE, src0=222, src1=222),
+        lambda row: ASM.plain("v_add_f64", vdst=VGPR + FREE, src0=VGPR + 222, src1=VGPR + 222),
     ),
 }
 ONLY_MFMA: Final = frozenset({"same addend", "part of the addend", "addend overwritten"})
@@ -136,6 +131,7 @@ def inserted(items: list[Code], processor: str = "gfx942") -> int:
     return sum(code.codes["simm16"] + 1 for code in block.code if code.row.mnemonic == "s_nop")
 
 
+@pytest.mark.skipif(LLC is None, reason="llc-19 is not installed")
 def test_the_states_are_those_of_llvm(tmp_path: Path) -> None:
     assert LLC is not None
     wanted = cases()
@@ -155,3 +151,20 @@ def test_the_states_are_those_of_llvm(tmp_path: Path) -> None:
         number = int(part.split()[0][1:])
         found[wanted[number]] = sum(int(states) + 1 for states in re.findall(r"S_NOP (\d+)", part))
     assert {case: inserted(codes(*case)) for case in wanted} == found
+
+
+@pytest.mark.parametrize("processor", ["gfx942", "gfx950"])
+def test_one_state_less_is_refuted(processor: str) -> None:
+    """Behind every instruction and before everything that needs a distance from it."""
+    target = profile(processor)
+    planted = 0
+    for name, follower in cases():
+        first, second = codes(name, follower)
+        states = inserted([first, second], processor)
+        idle = [ASM.plain("s_nop", simm16=0)] * states
+        check_distances([CodeBlock("a", [first, *idle, second], [])], target)
+        if states:
+            planted += 1
+            with pytest.raises(DistanceCheckError, match=f"{states} states, and there are {states - 1}"):
+                check_distances([CodeBlock("a", [first, *idle[1:], second], [])], target)
+    assert planted > 200
