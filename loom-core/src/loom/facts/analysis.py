@@ -50,7 +50,6 @@ class FunctionFacts:
         self._loops: dict[Op | Region, dict[Value, IntegerFacts]] = {}
         self._depth = 0
         self._varying: set[Value] | None = None
-        self._config: FunctionFacts | None = None
         self._globals: dict[str, Op] | None = None
         self._floats: FloatAnalysis | None = None
         self.evaluations = 0  # Values looked at so far; each is looked at once for each region that adds to it.
@@ -294,9 +293,7 @@ class FunctionFacts:
         end: Any = self.function.regions[0].blocks[-1].last
         if end is None or end.name != "kernel.launch.config":
             return None
-        if self._config is None:
-            self._config = FunctionFacts(self.function, self.target_facts)
-        return self._config._facts(getattr(end, operand), None)
+        return self._facts(getattr(end, operand), None)
 
     def _dispatch_position(self, op: Op, facts: IntegerFacts) -> IntegerFacts:
         """workgroup.id * size + workitem.id along one axis is the dispatch position, bounded by the flat grid."""

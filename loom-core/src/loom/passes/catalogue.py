@@ -12,45 +12,54 @@ if TYPE_CHECKING:
     from loom.ir.core import Module, Op
 
 
-def _canonicalize(function: Op, module: Module, context: Context, options: Options) -> None:
+def _counted(counter: str, count: int) -> Outcome:
+    """The outcome of a pass that changed something as often as it counts."""
+    return Outcome((), {counter: count}, changed=count > 0)
+
+
+def _canonicalize(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.canonicalize import MAX_ROUNDS, canonicalize
 
-    canonicalize(function, module.symbols(), context.facts, options.get("max-iterations", MAX_ROUNDS))
+    rounds = options.get("max-iterations", MAX_ROUNDS)
+    changed = canonicalize(function, module.symbols(), max_rounds=rounds, version=context.version(function))
+    return Outcome(changed=changed)
 
 
-def _cse(function: Op, module: Module, context: Context, options: Options) -> None:
+def _cse(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.cse import eliminate_common
 
-    eliminate_common(function)
+    return Outcome(changed=eliminate_common(function))
 
 
-def _dce(function: Op, module: Module, context: Context, options: Options) -> None:
+def _dce(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.dce import eliminate_dead_ops
 
-    eliminate_dead_ops(function, module.symbols())
+    return Outcome(changed=eliminate_dead_ops(function, module.symbols()))
 
 
 def _pipeline(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.loops import pipeline_loops
 
-    details = pipeline_loops(function, context.facts, module.symbols())
+    details = pipeline_loops(function, context.facts, module.symbols(), version=context.version(function))
     loops = [d for d in details if d.category == "scf-pipeline"]
     pipelined = sum(d.fields["outcome"] == "pipelined" for d in loops)
-    return Outcome(details, {"loops-pipelined": pipelined, "policies-cleared": len(loops)})
+    return Outcome(details, {"loops-pipelined": pipelined, "policies-cleared": len(loops)}, changed=bool(loops))
 
 
 def _unroll(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.loops import unroll_loops
 
-    details = unroll_loops(function, context.facts)
-    return Outcome(details, {"loops-unrolled": sum(d.fields["outcome"] == "unrolled" for d in details)})
+    details = unroll_loops(function, context.facts, version=context.version(function))
+    unrolled = sum(d.fields["outcome"] == "unrolled" for d in details)
+    return Outcome(details, {"loops-unrolled": unrolled}, changed=bool(details))
 
 
 def _decompose_banks(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.banks import decompose_banks
 
-    details = decompose_banks(function, context.facts)
-    return Outcome(details, {"banks-decomposed": sum(d.fields["outcome"] == "decomposed" for d in details)})
+    details = decompose_banks(function, context.facts, version=context.version(function))
+    decomposed = sum(d.fields["outcome"] == "decomposed" for d in details)
+    return Outcome(details, {"banks-decomposed": decomposed}, changed=decomposed > 0)
 
 
 def _strip_hints(function: Op, module: Module, context: Context, options: Options) -> None:
@@ -85,55 +94,58 @@ def _select_templates(module: Module, _: Module, context: Context, options: Opti
 def _licm(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.hoist import hoist_invariants
 
-    return Outcome((), {"operations-moved": hoist_invariants(function, context.facts)})
+    moved = hoist_invariants(function, context.facts, version=context.version(function))
+    return _counted("operations-moved", moved)
 
 
 def _branch_sink(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.sink import sink_into_branches
 
-    return Outcome((), {"operations-moved": sink_into_branches(function)})
+    return _counted("operations-moved", sink_into_branches(function))
 
 
 def _branch_fusion(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.branches import fuse_branches
 
-    return Outcome((), {"branches-joined": fuse_branches(function)})
+    return _counted("branches-joined", fuse_branches(function))
 
 
 def _loop_fusion(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.loop_fusion import fuse_loops
 
-    return Outcome((), {"loops-joined": fuse_loops(function, context.facts)})
+    return _counted("loops-joined", fuse_loops(function, context.facts, version=context.version(function)))
 
 
-def _async_legality(function: Op, module: Module, context: Context, options: Options) -> None:
+def _async_legality(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.async_legality import check_transfers
 
     check_transfers(function)
+    return Outcome(changed=False)
 
 
 def _footprints(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.footprints import check_footprints
 
-    return Outcome((), {"accesses-proven": check_footprints(function, context.facts)})
+    proven = check_footprints(function, context.facts, version=context.version(function))
+    return Outcome((), {"accesses-proven": proven}, changed=False)
 
 
 def _refine_boundaries(module: Module, _: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.boundaries import refine_boundaries
 
-    return Outcome((), {"parameters-refined": refine_boundaries(module, context.facts, options.get("max-iterations"))})
+    return _counted("parameters-refined", refine_boundaries(module, context.facts, options.get("max-iterations")))
 
 
-def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> None:
+def _cfg_simplify(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.blocks import simplify_blocks
 
-    simplify_blocks(function)
+    return Outcome(changed=simplify_blocks(function))
 
 
 def _scf_to_cfg(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.scf_to_cfg import lower_to_blocks
 
-    return Outcome((), {"operations-lowered": lower_to_blocks(function, context.facts)})
+    return _counted("operations-lowered", lower_to_blocks(function, context.facts))
 
 
 def _symbol_dce(module: Module, _: Module, context: Context, options: Options) -> None:

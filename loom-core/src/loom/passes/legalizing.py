@@ -41,7 +41,7 @@ def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
 
     if count:
         eliminate_dead_ops(function, module.symbols())
-    return Outcome((), {counter: count})
+    return Outcome((), {counter: count}, changed=count > 0)
 
 
 LEGALIZING: Final = (

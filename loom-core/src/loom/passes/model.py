@@ -10,6 +10,7 @@ import attrs
 from loom.ir.diagnostics import Diagnostic, Location, LoomError, did_you_mean
 
 if TYPE_CHECKING:
+    from loom.facts.version import Version
     from loom.ir.core import Module, Op
     from loom.plugins.records import TargetProfile
 
@@ -23,11 +24,31 @@ class Context:
 
     target: TargetProfile | None = None
     roots: tuple[str, ...] = ()
+    versions: dict[Op, Version] = attrs.field(factory=dict, eq=False, repr=False)
+    """The functions that passes have asked facts of, as long as they are what they were."""
 
     @property
     def facts(self) -> Mapping[str, object]:
         """The normalized facts of the target."""
         return self.target.facts if self.target is not None else {}
+
+    def version(self, function: Op) -> Version:
+        """A function with its facts, which passes share until one says that it changed."""
+        found = self.versions.get(function)
+        if found is None:
+            from loom.facts.version import Version
+
+            found = self.versions[function] = Version(function, self.facts)
+        return found
+
+    def changed(self, anchor: Op | Module) -> None:
+        """Forget what is known of a function that changed, or of all when the module did: functions call others."""
+        from loom.ir.core import Module
+
+        if isinstance(anchor, Module):
+            self.versions.clear()
+        else:
+            self.versions.pop(anchor, None)
 
 
 class Detail(Protocol):
@@ -44,6 +65,8 @@ class Outcome:
 
     details: Sequence[Detail] = ()
     statistics: Mapping[str, int] = attrs.field(factory=dict)
+    changed: bool = True
+    """Whether the pass may have changed something; what others know stays when it did not."""
 
 
 @attrs.frozen

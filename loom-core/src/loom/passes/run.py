@@ -240,6 +240,8 @@ class Runner:
             raise LoomError([*error.diagnostics, reason]) from error
         finally:
             record.duration_ns = time.perf_counter_ns() - start
+        if record.outcome.changed:
+            self.context.changed(anchor)
         record.changed = measure and _text(anchor) != before
         record.status = "ok"
         return record.changed

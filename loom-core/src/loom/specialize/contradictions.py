@@ -13,6 +13,7 @@ from typing import Any, Final
 from loom.facts.analysis import FunctionFacts
 from loom.facts.floats import FloatFacts
 from loom.facts.integers import IntegerFacts
+from loom.facts.version import Version
 from loom.ir.attributes import Predicate, Ref
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
@@ -41,12 +42,13 @@ _ON_ENCODINGS: Final = frozenset(
 _STATEMENTS: Final = _ON_NUMBERS | _ON_STORAGE | _ON_ENCODINGS
 
 
-def check_assumptions(function: Op, target_facts: Any) -> None:
+def check_assumptions(version: Version) -> None:
     """Raise :class:`~loom.ir.diagnostics.LoomError` with every assumption of a body that facts refute."""
+    function = version.function
     body: list[Any] = [op for op in function.regions[-1].entry if op.name in _STATEMENTS]
     if not body:
         return
-    facts = FunctionFacts(function, target_facts)
+    facts = version.facts
     findings: list[Diagnostic] = []
     for op in body:
         if op.name in _ON_NUMBERS:
@@ -65,18 +67,15 @@ def check_assumptions(function: Op, target_facts: Any) -> None:
 class CallChecks:
     """Checks calls against the clauses of the functions that they call while these calls go away one by one."""
 
-    def __init__(self, function: Op, target_facts: Any) -> None:
-        self.function = function
-        self.target_facts = target_facts
-        self._facts: FunctionFacts | None = None
+    def __init__(self, version: Version) -> None:
+        self.version = version
 
     def __call__(self, call: Op, callee: Any) -> None:
         """Raise :class:`~loom.ir.diagnostics.LoomError` with every clause that the call's operands refute."""
         predicates = [p for p in callee.predicates or () if _speaks_of(p, len(call.operands))]
-        if not predicates or call.parent is not self.function.regions[-1].entry:
+        if not predicates or call.parent is not self.version.function.regions[-1].entry:
             return
-        self._facts = self._facts or FunctionFacts(self.function, self.target_facts)
-        findings = _refuted(call, predicates, call.operands, self._facts, callee)
+        findings = _refuted(call, predicates, call.operands, self.version.facts, callee)
         if findings:
             raise LoomError(findings)
 

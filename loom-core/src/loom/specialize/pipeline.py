@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.attributes import Encoding
 from loom.ir.core import Module, Op
 from loom.ir.diagnostics import fail
@@ -78,12 +78,15 @@ def _specialize_function(
     facts = target.facts if target is not None else {}
     bind_configuration(function, symbols)
     nest_exits(function)
+    version = Version(function, facts)
     for _ in range(MAX_DEPTH):
-        inline_calls(function, symbols, check=CallChecks(function, facts))
-        check_assumptions(function, facts)
-        canonicalize(function, symbols, facts)
-        if not _bind_templates(function, symbols, target, log):
+        if inline_calls(function, symbols, check=CallChecks(version)):
+            version.changed()
+        check_assumptions(version)
+        canonicalize(function, symbols, version=version)
+        if not _bind_templates(version, symbols, target, log):
             break
+        version.changed()
     else:
         raise fail(
             "LOWERING/044",
@@ -95,15 +98,15 @@ def _specialize_function(
             callee_name=function.callee,
             failure_code="recursive_body",
         )
-    details = apply_loop_policies(function, facts, symbols)
+    details = apply_loop_policies(function, facts, symbols, version=version)
     if any(is_vector(r.type) for op in function.walk() if op.name in ("scf.for", "scf.while") for r in op.results):
         from loom.transforms.banks import decompose_banks
 
         # Only now copies of iterations may have told which slots are meant.
-        details += decompose_banks(function, facts)
+        details += decompose_banks(function, facts, version=version)
     if details:
-        canonicalize(function, symbols, facts)
-    check_assumptions(function, facts)
+        canonicalize(function, symbols, version=version)
+    check_assumptions(version)
     return details
 
 
@@ -151,12 +154,15 @@ def target_test(symbols: dict[str, Op], target: TargetProfile | None) -> Callabl
     return lambda provider: accepts_record(target, symbols.get(provider.target))
 
 
-def _bind_templates(function: Any, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]) -> bool:
+def _bind_templates(
+    version: Version, symbols: dict[str, Op], target: TargetProfile | None, log: list[Selection]
+) -> bool:
     """Bind and inline the applications that stand in a body now. Returns whether there were any."""
+    function: Any = version.function
     sites = [op for op in function.walk() if op.name in ("template.apply", "template.call")]
     if not sites:
         return False
-    facts = FunctionFacts(function, target.facts if target is not None else None)
+    facts = version.facts
     applies = target_test(symbols, target)
     for site in sites:
         if site.name == "template.apply":

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.core import Op, Value, symbol_name
 from loom.ir.records import evolve, mutable_record, record
 from loom.ir.types import ShapedType, Type
@@ -151,12 +152,15 @@ class Whole(Exception):
         self.reason = reason
 
 
-def decompose_banks(function: Op, target_facts: Mapping[str, object]) -> list[PolicyDetail]:
+def decompose_banks(
+    function: Op, target_facts: Mapping[str, object], *, version: Version | None = None
+) -> list[PolicyDetail]:
     """Carry every bank of a function as its slots, outer loops first; a row for each vector with known slots.
 
     The program means the same. Facts of the target may tell which slot is meant.
     """
     rows: list[PolicyDetail] = []
+    version = version or Version(function, target_facts)
     facts: FunctionFacts | None = None
     for loop in [op for op in function.walk() if op.name in LOOPS]:
         for value in carried_vectors(loop):
@@ -164,10 +168,12 @@ def decompose_banks(function: Op, target_facts: Mapping[str, object]) -> list[Po
             if place is None or all(target is not value for target in place.targets()):
                 # Another carried vector led to it, and it is slots by now.
                 continue
-            facts = facts or FunctionFacts(function, target_facts)
+            facts = facts or version.facts
             row = _decompose(place, facts)
             if row is not None:
                 rows.append(evolve(row, function=symbol_name(function) or ""))
+    if any(row.fields["outcome"] == "decomposed" for row in rows):
+        version.changed()
     return rows
 
 

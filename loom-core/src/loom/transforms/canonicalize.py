@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.core import Block, Op, Region, Value
 from loom.transforms.carried import drop_unused, forward_invariants
 from loom.transforms.conditionals import choose_values, drop_unused_results, forward_yields
@@ -22,25 +23,35 @@ MAX_ROUNDS = 16
 
 
 def canonicalize(
-    root: Op, symbols: dict[str, Op], target_facts: Mapping[str, object] | None = None, max_rounds: int = MAX_ROUNDS
+    root: Op,
+    symbols: dict[str, Op],
+    target_facts: Mapping[str, object] | None = None,
+    max_rounds: int = MAX_ROUNDS,
+    *,
+    version: Version | None = None,
 ) -> bool:
     """Simplify the body of a function or kernel; whether something changed.
 
-    Meaning, effects and trapping behaviour stay as they are.
+    Meaning, effects and trapping behaviour stay as they are. ``version`` has the facts of the function, if others ask
+    for them, too.
     """
+    version = version or Version(root, target_facts)
     changed = False
     for _ in range(max_rounds):
-        simplifier = _Simplifier(root, FunctionFacts(root, target_facts))
+        simplifier = _Simplifier(root, version.facts)
         again = simplifier.run()
-        changed |= simplifier.changed
-        changed |= eliminate_dead_ops(root, symbols)
+        different = simplifier.changed
+        different |= eliminate_dead_ops(root, symbols)
         while _drop_results(simplifier):
-            changed = True
+            different = True
             eliminate_dead_ops(root, symbols)
         # Without its dead operations a conditional may only choose between values; those are still to be looked at.
         for branch in reversed(simplifier.branches):
             if simplifier.is_live(branch) and choose_values(branch):
-                changed = again = True
+                different = again = True
+        if different:
+            version.changed()
+            changed = True
         if not again:
             break
     return changed

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from loom.facts.analysis import FunctionFacts
 from loom.facts.integers import MAX64, MIN64, IntegerFacts
+from loom.facts.version import Version
 from loom.ir.core import Op, Value
 from loom.ir.diagnostics import Diagnostic, LoomError
 from loom.ir.records import record
@@ -43,12 +44,12 @@ class _Axis:
     bound: int | Value
 
 
-def check_footprints(function: Op, target_facts: Mapping[str, object]) -> int:
+def check_footprints(function: Op, target_facts: Mapping[str, object], *, version: Version | None = None) -> int:
     """How many vector accesses there are, all of them proven.
 
     Raises SUBRANGE/008 to 011, 013, 018, 019 or 021 for those that facts do not prove, all at once.
     """
-    facts = FunctionFacts(function, target_facts)
+    facts = (version or Version(function, target_facts)).facts
     found: list[Diagnostic] = []
     proven = 0
     for op in function.walk():

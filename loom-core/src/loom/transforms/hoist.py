@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.core import Op, Value
 
 FENCE: Final = "scf.schedule.fence"
@@ -23,12 +24,15 @@ WRAPPING: Final = frozenset(
 )
 
 
-def hoist_invariants(function: Op, target_facts: Mapping[str, object]) -> int:
+def hoist_invariants(function: Op, target_facts: Mapping[str, object], *, version: Version | None = None) -> int:
     """Move invariant operations in front of the counted loops of a function, innermost first; how many moved."""
-    facts = FunctionFacts(function, target_facts)
+    version = version or Version(function, target_facts)
+    facts = version.facts
     moved = 0
     for loop in [op for op in function.walk() if op.name == "scf.for"][::-1]:
         moved += _hoist(loop, facts)
+    if moved:
+        version.changed()
     return moved
 
 

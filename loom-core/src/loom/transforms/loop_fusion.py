@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from loom.dialects.scf import ops as scf
 from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.core import Block, Op, Region, Value
 from loom.transforms.loops_positions import take_types
 from loom.transforms.unroll_schedule import effect_of, mentioned_values
@@ -20,25 +21,25 @@ from loom.transforms.unroll_schedule import effect_of, mentioned_values
 _FIXED: Final = frozenset({"scf.schedule.fence", "scf.while"})
 
 
-def fuse_loops(function: Op, target_facts: Mapping[str, object]) -> int:
+def fuse_loops(function: Op, target_facts: Mapping[str, object], *, version: Version | None = None) -> int:
     """Make one ``scf.for`` of two that can be; how many were joined.
 
     Outer loops come first: those inside become neighbours when their loops are joined. Pure operations between two
     loops move in front of both.
     """
-    facts = FunctionFacts(function, target_facts)
+    version = version or Version(function, target_facts)
     joined = 0
     # The bodies of a joined loop are copies, so what stands inside is looked for again.
     pending = [op for region in function.regions for block in region.blocks for op in block]
     while pending:
         op: Any = pending.pop(0)
-        while op.name == "scf.for" and (found := _partner(op, facts)) is not None:
+        while op.name == "scf.for" and (found := _partner(op, version.facts)) is not None:
             following, between = found
             for moved in between:
                 moved.detach()
                 moved.insert_before(op)
             op = _fuse(op, following, pending)
-            facts = FunctionFacts(function, target_facts)
+            version.changed()
             joined += 1
         pending[:0] = [inner for region in op.regions for block in region.blocks for inner in block]
     return joined

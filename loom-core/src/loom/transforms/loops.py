@@ -8,25 +8,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from loom.facts.analysis import FunctionFacts
+from loom.facts.version import Version
 from loom.ir.core import Op, symbol_name
 from loom.ir.records import evolve
 from loom.transforms.loops_report import PolicyDetail
 
 
 def apply_loop_policies(
-    function: Op, target_facts: Mapping[str, object], symbols: Mapping[str, Op] | None = None
+    function: Op,
+    target_facts: Mapping[str, object],
+    symbols: Mapping[str, Op] | None = None,
+    *,
+    version: Version | None = None,
 ) -> list[PolicyDetail]:
     """Carry out the policies of every loop, clear them, and tell what was done.
 
     ``symbols`` are the module's, to know which calls are pure. Raises STRUCTURE/014 at a loop whose request
     cannot be met.
     """
-    return [*pipeline_loops(function, target_facts, symbols), *unroll_loops(function, target_facts)]
+    version = version or Version(function, target_facts)
+    pipelined = pipeline_loops(function, target_facts, symbols, version=version)
+    return [*pipelined, *unroll_loops(function, target_facts, version=version)]
 
 
 def pipeline_loops(
-    function: Op, target_facts: Mapping[str, object], symbols: Mapping[str, Op] | None = None
+    function: Op,
+    target_facts: Mapping[str, object],
+    symbols: Mapping[str, Op] | None = None,
+    *,
+    version: Version | None = None,
 ) -> list[PolicyDetail]:
     """Rebuild every loop that asks for read-ahead, innermost first."""
     details: list[PolicyDetail] = []
@@ -35,21 +45,32 @@ def pipeline_loops(
         # Few programs have such loops, and what rebuilds them is large.
         from loom.transforms.pipeline import pipeline
 
-        facts = FunctionFacts(function, target_facts)
+        version = version or Version(function, target_facts)
+        facts = version.facts
         for loop in loops:
             details += pipeline(loop, facts, symbols or {})
+        version.changed()
     return _of(function, details)
 
 
-def unroll_loops(function: Op, target_facts: Mapping[str, object]) -> list[PolicyDetail]:
+def unroll_loops(
+    function: Op, target_facts: Mapping[str, object], *, version: Version | None = None
+) -> list[PolicyDetail]:
     """Unroll every loop that asks for it, innermost first."""
     details: list[PolicyDetail] = []
-    facts = FunctionFacts(function, target_facts)
-    for loop in _innermost_first(function):
-        if loop.unroll_policy is not None or loop.unroll_factor is not None:
-            from loom.transforms.unroll import unroll
+    loops = [
+        loop
+        for loop in _innermost_first(function)
+        if loop.unroll_policy is not None or loop.unroll_factor is not None
+    ]
+    if loops:
+        from loom.transforms.unroll import unroll
 
+        version = version or Version(function, target_facts)
+        facts = version.facts
+        for loop in loops:
             details.append(unroll(loop, facts))
+        version.changed()
     return _of(function, details)
 
 

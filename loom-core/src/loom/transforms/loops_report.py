@@ -11,7 +11,7 @@ from loom.ir.records import record
 
 @record
 class PolicyDetail:
-    """One row: a category (``scf-pipeline``, ``scf-pipeline-stage``, ``scf-unroll``, ``vector-bank``) and its fields."""
+    """One row: a category such as ``scf-pipeline``, ``scf-unroll`` or ``vector-bank``, and its fields."""
 
     category: str
     loc: Location
