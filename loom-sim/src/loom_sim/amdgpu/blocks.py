@@ -17,6 +17,7 @@ from loom_sim.amdgpu.instruction import Instruction, Operand, adapt
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.runtime import StaticFault
 from loom_sim.amdgpu.state import SCC
+from loom_sim.amdgpu.synchronization import WaitStep
 from loom_sim.amdgpu.traits import Traits
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Block:
         written_vectors, written_scalars: registers it may define.
         instructions: the instructions, in order.
         source, space: the generated code and its names.
+        waits: the waits for memory among them, if they are followed.
         starts: leading parts of the block by number of instructions, as blocks.
     """
 
@@ -79,6 +81,7 @@ class Block:
     instructions: tuple[Instruction, ...]
     source: str
     space: dict[str, Any]
+    waits: tuple[WaitStep, ...] = ()
     starts: dict[int, Block] = attrs.field(factory=dict)
 
     def run(self, group: Any) -> Any:
@@ -224,6 +227,7 @@ class Translator:
     def _translate(self, pc: int, full: bool, track: bool, key: BlockKey, limit: int) -> Block:
         em = Emitter(self.traits, self.wave_size, key.mode, full, track, self.vectors)
         tracker = waits.Tracker(self.traits, self.wave_size, key.in_flight)
+        waited: list[WaitStep] = []
         em.indexing = key.indexing
         done: list[Instruction] = []
         address = pc
@@ -238,7 +242,7 @@ class Translator:
                         break
                     return self._select(em, pc, key, inst, unknown)
                 inst = em.instruction = relative.resolve(inst, em.selected, em.indexing)
-                self._one(em, tracker, inst)
+                self._one(em, tracker, inst, waited)
             except (SimulationFault, StaticFault) as error:
                 if done:
                     # Run what comes before; the fault is met again as the first instruction of the next block.
@@ -260,7 +264,7 @@ class Translator:
         end = em.end or End("fall")
         mode = em.new_mode or key.mode
         after = BlockKey(mode, tracker.state() if self.strict else waits.NONE, None, em.indexing)
-        return self._build(em, end, address, after, tuple(done))
+        return self._build(em, end, address, after, tuple(done), tuple(waited))
 
     def _select(self, em: Emitter, pc: int, key: BlockKey, inst: Instruction, unknown: Operand) -> Block:
         """A block that finds out what an instruction has to be translated for."""
@@ -268,9 +272,11 @@ class Translator:
         em.check_everywhere(value, "the register index")
         return self._build(em, End("select", value=value.name), pc, key, (inst,))
 
-    def _one(self, em: Emitter, tracker: waits.Tracker, inst: Instruction) -> None:
+    def _one(self, em: Emitter, tracker: waits.Tracker, inst: Instruction, waited: list[WaitStep]) -> None:
         if self.strict:
-            tracker.wait(inst)
+            step = tracker.wait(inst)
+            if step is not None:
+                waited.append(step)
             problem = tracker.conflict(inst)
             if problem is not None:
                 raise StaticFault("missing_wait", problem)
@@ -283,7 +289,15 @@ class Translator:
         if self.strict:
             tracker.issue(inst)
 
-    def _build(self, em: Emitter, end: End, address: int, key: BlockKey, done: tuple[Instruction, ...]) -> Block:
+    def _build(
+        self,
+        em: Emitter,
+        end: End,
+        address: int,
+        key: BlockKey,
+        done: tuple[Instruction, ...],
+        waited: tuple[WaitStep, ...] = (),
+    ) -> Block:
         body = em.lines or ["pass"]
         lines = ["def block(g):", "    M = g.machine", "    V = g.v", "    S = g.s", "    E = g.exec"]
         if em.track:
@@ -303,6 +317,7 @@ class Translator:
             instructions=done,
             source=source,
             space=em.globals,
+            waits=waited,
         )
 
 

@@ -17,6 +17,7 @@ from loom_sim.amdgpu.memory import AccessError
 from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.races import Race
 from loom_sim.amdgpu.state import SCC, UNDEFINED, Array, Group, merge, resolve
+from loom_sim.amdgpu.synchronization import Arrivals, SynchronizationCounts
 from loom_sim.amdgpu.trace import Control, Observer
 
 _ALL_UNDEFINED = np.full((1, 1), 0xFFFFFFFF, np.uint32)
@@ -33,6 +34,7 @@ class Statistics:
     blocks: Counter[Block] = attrs.field(factory=Counter)
     steps: int = 0
     barriers: int = 0
+    synchronization: SynchronizationCounts = attrs.field(factory=SynchronizationCounts)
 
 
 @attrs.define(slots=True)
@@ -69,6 +71,7 @@ class Scheduler:
         slots = int(machine.slot.max()) + 1
         self.alive = np.bincount(machine.slot, minlength=slots)
         self.started = self.alive.copy()
+        self.arrivals = Arrivals(machine.slot)
 
     def add(self, group: Group) -> None:
         """Make a group runnable."""
@@ -168,6 +171,7 @@ class Scheduler:
             observer.executed(block, group.waves, lanes, self.statistics.steps)
         self.statistics.blocks[block] += len(group.waves)
         self.statistics.steps += len(block.instructions)
+        self.arrivals.executed(group.waves, len(block.instructions))
 
     def _rerun(self, block: Block, group: Group, lanes: Array) -> None:
         """A load found undefined memory: go on from it in the variant that follows undefined bits."""
@@ -282,6 +286,7 @@ class Scheduler:
                 raise SimulationFault(self.locate(record, self.parked[0].group, 0))
             return
         self.machine.pass_barrier(np.flatnonzero(complete))
+        self._count_passes(complete)
         waiting = []
         for parked in self.parked:
             go = complete[slot[parked.group.waves]]
@@ -294,6 +299,22 @@ class Scheduler:
             else:
                 waiting.append(parked)
         self.parked = waiting
+
+    def _count_passes(self, complete: Array) -> None:
+        """Count the workgroups that go on, each at the barrier that most lately had a wave of it arrive."""
+        slot = self.machine.slot
+        waves = np.concatenate([parked.group.waves for parked in self.parked])
+        waves = waves[complete[slot[waves]]]
+        places = {parked.address for parked in self.parked}
+        if len(places) == 1:
+            self.arrivals.passed(waves, self.statistics.synchronization, places.pop())
+            return
+        address = np.zeros(len(complete), np.int64)
+        for parked in self.parked:
+            address[slot[parked.group.waves]] = parked.address
+        for place in np.unique(address[slot[waves]]).tolist():
+            here = waves[address[slot[waves]] == place]
+            self.arrivals.passed(here, self.statistics.synchronization, place)
 
     def _check_barrier(self, arrived: Array) -> None:
         """Every wave of a workgroup must come to the same barrier instruction."""

@@ -16,6 +16,7 @@ import mmap
 import os
 import pickle
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -29,9 +30,13 @@ from loom_sim.amdgpu.errors import SimulationError
 from loom_sim.amdgpu.instruction import Instruction
 from loom_sim.amdgpu.machine import Traffic, is_coherent
 from loom_sim.amdgpu.memory import AddressSpace
+from loom_sim.amdgpu.synchronization import SynchronizationCounts
 
 _ELSEWHERE = ("s_setpc", "s_swappc", "s_call", "s_rfe", "ds_gws", "s_dcache_wb")
 _CHILD_FAILED = 3
+WORTH_SECONDS = 0.5
+"""Work that is left, in seconds of one process, from which on more processes pay: to fork them, copy buffers and
+collect results takes about a tenth of a second, and two processes save half of the work."""
 
 Batch = tuple[int, int]
 
@@ -46,6 +51,7 @@ class Counts:
     barriers: int = 0
     traffic: Traffic = attrs.field(factory=Traffic)
     banks: BankUse | None = None
+    synchronization: SynchronizationCounts = attrs.field(factory=SynchronizationCounts)
 
     def add(self, other: Counts) -> None:
         """Count another part too."""
@@ -53,6 +59,7 @@ class Counts:
         self.instructions += other.instructions
         self.kinds += other.kinds
         self.barriers += other.barriers
+        self.synchronization.add(other.synchronization)
         for field in attrs.fields_dict(Traffic):
             setattr(self.traffic, field, getattr(self.traffic, field) + getattr(other.traffic, field))
         if self.banks is not None and other.banks is not None:
@@ -68,6 +75,13 @@ def are_independent(code: Iterable[Instruction]) -> bool:
         if waits.is_vector_memory(inst) and ("atomic" in inst.mnemonic or is_coherent(inst)):
             return False
     return True
+
+
+def idle_processors() -> int:
+    """How many processors this process may use that have nothing else to do, its own among them."""
+    total = os.cpu_count() or 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else total
+    return max(1, min(allowed, total - round(os.getloadavg()[0]) + 1))
 
 
 def available() -> bool:
@@ -99,6 +113,37 @@ class SharedBuffers:
         for segment, original in self._moved:
             original[:] = segment.bytes
             segment.place(original)
+
+
+def run_separately(
+    work: Callable[[Sequence[Batch]], Counts], batches: Sequence[Batch], processes: int | None, space: AddressSpace
+) -> tuple[Counts, int]:
+    """Run batches in up to so many processes, or in as many as pay; returns also how many were used.
+
+    Raises:
+        SimulationError: see `run`.
+    """
+    done: list[Counts] = []
+    if processes is None:
+        # The first batch translates the code; how long the second takes is how long the others will.
+        for batch in batches[:2]:
+            start = time.perf_counter()
+            done.append(work([batch]))
+            seconds = time.perf_counter() - start
+        batches = batches[2:]
+        processes = idle_processors() if seconds * len(batches) > WORTH_SECONDS else 1
+    used = min(processes, len(batches))
+    if used > 1:
+        shared = SharedBuffers(space)
+        try:
+            done.append(run(work, parts(batches, used)))
+        finally:
+            shared.restore()
+    elif batches:
+        done.append(work(batches))
+    for counts in done[1:]:
+        done[0].add(counts)
+    return done[0], max(1, used)
 
 
 def run(work: Callable[[Sequence[Batch]], Counts], separated: Sequence[Sequence[Batch]]) -> Counts:

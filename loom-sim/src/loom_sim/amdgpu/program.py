@@ -27,6 +27,7 @@ from loom_sim.amdgpu.numerics.mode import FloatMode
 from loom_sim.amdgpu.processes import Counts
 from loom_sim.amdgpu.races import Ordering
 from loom_sim.amdgpu.state import Group
+from loom_sim.amdgpu.synchronization import BarrierUse, WaitUse
 from loom_sim.amdgpu.trace import Control, Observer
 from loom_sim.amdgpu.traits import FAMILIES, Traits, traits_of
 
@@ -69,6 +70,8 @@ class LaunchReport:
         barriers: waves that waited at a barrier.
         traffic: bytes moved.
         processes: how many ran the workgroups.
+        waits: wait instructions that were executed, in strict runs; see `synchronization`.
+        barrier_sites: barriers that workgroups passed.
         banks: use of the LDS banks, if the launch was asked to count it.
         seconds: wall time of the execution.
     """
@@ -87,6 +90,8 @@ class LaunchReport:
     faults: tuple[FaultRecord, ...] = ()
     banks: BankUse | None = None
     processes: int = 1
+    waits: tuple[WaitUse, ...] = ()
+    barrier_sites: tuple[BarrierUse, ...] = ()
 
 
 @cache
@@ -203,7 +208,7 @@ class Program:
         observers: Sequence[Observer] = (),
         control: Control | None = None,
         bank_conflicts: bool = False,
-        processes: int = 1,
+        processes: int | None = 1,
     ) -> LaunchReport:
         """Run a kernel to its end.
 
@@ -218,7 +223,9 @@ class Program:
             observers: told about every block that ran; see `trace`.
             control: asked before every instruction; see `debug`.
             processes: run workgroups in up to this many processes, where they are independent and the run is neither
-                strict nor observed (see `processes`); the step budget is then for each process.
+                strict nor observed (see `processes`); the step budget is then for each process. None: in as many as
+                there are idle processors, if enough work is left after the first workgroups for that to pay. What the
+                launch does and reports is the same for any number.
             bank_conflicts: count how accesses use the banks of LDS; see `banks`.
 
         Raises:
@@ -296,29 +303,28 @@ class Program:
                 for inst in block.instructions:
                     counts.instructions[inst.mnemonic] += times
                     counts.kinds[kind_of(inst)] += times
+                counts.synchronization.count_waits(block.waits, times)
             counts.barriers = statistics.barriers
+            counts.synchronization.add(statistics.synchronization)
             return counts
 
         batches = self._batches(kernel, shape, dynamic_lds)
         translator.code.scan(kernel.entry_address)
         separate = (
-            min(processes, len(batches)) > 1
+            processes != 1
+            and len(batches) > 1
             and not (strict or observers or control is not None)
             and several.available()
             and several.are_independent(translator.code.known())
         )
         start = time.perf_counter()
         _keep_heap()
-        shared = None
         try:
             if separate:
-                shared = several.SharedBuffers(space)
-                counts = several.run(work, several.parts(batches, processes))
+                counts, used = several.run_separately(work, batches, processes, space)
             else:
-                counts = work(batches)
+                counts, used = work(batches), 1
         finally:
-            if shared is not None:
-                shared.restore()
             binding.write_back()
         seconds = time.perf_counter() - start
         total = sum(counts.instructions.values())
@@ -335,7 +341,9 @@ class Program:
             traffic=counts.traffic,
             seconds=seconds,
             banks=counts.banks,
-            processes=min(processes, len(batches)) if separate else 1,
+            processes=used,
+            waits=counts.synchronization.wait_uses(lambda address: translator.code.at(address).text),
+            barrier_sites=counts.synchronization.barrier_uses(lambda address: translator.code.at(address).text),
         )
 
     def _check_shape(self, kernel: Kernel, shape: kernarg.LaunchShape, dynamic_lds: int) -> None:

@@ -6,10 +6,13 @@ is part of what a block is specialized on; at run time the checks cost nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import attrs
 
 from loom_sim.amdgpu.execute import access
 from loom_sim.amdgpu.instruction import AGPR, OFF, VGPR, Instruction, Operand
+from loom_sim.amdgpu.synchronization import WaitStep
 from loom_sim.amdgpu.traits import Traits
 
 _VECTOR_FORMATS = frozenset({"FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF", "VFLAT", "VGLOBAL", "VSCRATCH", "VBUFFER"})
@@ -201,34 +204,39 @@ class Tracker:
         done = set(ordered[: max(0, len(ordered) - count)])
         self.queues[name] = [p for i, p in enumerate(queue) if i not in done]
 
-    def wait(self, inst: Instruction) -> None:
-        """Account for a wait instruction; others do nothing."""
+    def wait(self, inst: Instruction) -> WaitStep | None:
+        """Account for a wait for memory and say what it waited for; None for other instructions."""
+        demands = self._demands(inst)
+        if not demands:
+            return None
+        before = self._in_flight(demands)
+        for name, count in demands.items():
+            self._wait(name, count)
+        return WaitStep(inst.address, before, before - self._in_flight(demands))
+
+    def _in_flight(self, roles: Iterable[str]) -> int:
+        """Operations with results that count in some of these counters, each once."""
+        return len({id(p) for name in roles for p in self.queues.get(name, ()) if p.registers})
+
+    def _demands(self, inst: Instruction) -> Mapping[str, int]:
+        """How many operations may stay in flight, by counter; counters that are not waited for are left out."""
         name = inst.mnemonic
         if not name.startswith("s_wait"):
-            return
+            return {}
         if name == "s_wait_idle":
-            self.queues.clear()
-            return
+            return dict.fromkeys((LOAD, STORE, LDS, SCALAR), 0)
         immediate = inst.operand("simm16")
         value = immediate.code & 0xFFFF if immediate is not None else 0
         if name == "s_waitcnt":
             if self.traits.family == "gfx942":
-                vector, scalar = value & 15 | value >> 14 << 4, value >> 8 & 15
-            else:
-                vector, scalar = value >> 10 & 63, value >> 4 & 63
-            self._wait(LOAD, vector)
-            self._wait(LDS, scalar)
-            return
+                found = {LOAD: value & 15 | value >> 14 << 4, LDS: value >> 8 & 15}
+                return {role: count for role, count in found.items() if count < (_LIMIT if role == LOAD else 15)}
+            found = {LOAD: value >> 10 & 63, LDS: value >> 4 & 63}
+            return {role: count for role, count in found.items() if count < _LIMIT}
         single = {"s_waitcnt_vscnt": STORE, "s_waitcnt_vmcnt": LOAD, "s_waitcnt_lgkmcnt": LDS}.get(name)
-        if single is not None:
-            self._wait(single, value & 63)
-            return
-        roles = _SPLIT_WAITS.get(name, ())
-        if len(roles) == 2:
-            self._wait(roles[0], value >> 8 & 63)
-            self._wait(roles[1], value & 63)
-        elif roles:
-            self._wait(roles[0], value & 63)
+        roles = _SPLIT_WAITS.get(name, ()) if single is None else (single,)
+        counts = (value >> 8 & 63, value & 63)[-len(roles) :] if roles else ()
+        return dict(zip(roles, counts, strict=True))
 
 
 def register_name(unit: int) -> str:

@@ -117,6 +117,11 @@ def positive(text: str) -> int:
     return value
 
 
+def processes(text: str) -> int | None:
+    """An integer from 1, or None for `auto`."""
+    return None if text == "auto" else positive(text)
+
+
 def sizes(text: str) -> tuple[int, int, int]:
     """One to three sizes, x first; missing ones are 1."""
     parts = [positive(part) for part in text.split(",")]

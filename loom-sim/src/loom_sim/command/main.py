@@ -123,10 +123,11 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--counts", action="store_true", help="also show the code with execution counts")
     parser.add_argument(
         "--processes",
-        type=arguments.positive,
-        default=1,
+        type=arguments.processes,
+        default=None,
         metavar="N",
-        help="with --no-strict: run independent workgroups in up to N processes (default: 1)",
+        help="with --no-strict: run independent workgroups in up to N processes (default: auto, which is as many as "
+        "there are idle processors if the launch is large)",
     )
     parser.add_argument("--bank-conflicts", action="store_true", help="also count conflicts of LDS banks (an estimate)")
     parser.add_argument("--trace", metavar="FILE", help="write a timeline of the waves (Trace Event JSON)")

@@ -13,6 +13,7 @@ from loom_sim.command.code_listing import Line, Section, SourceOf, render
 if TYPE_CHECKING:
     from loom_sim.amdgpu.errors import FaultRecord
     from loom_sim.amdgpu.program import LaunchReport
+    from loom_sim.amdgpu.synchronization import BarrierUse, WaitUse
     from loom_sim.amdgpu.trace_counts import Executions
 
 SCHEMA = "loom.sim.run.v0"
@@ -37,6 +38,8 @@ def as_json(
         "kinds": dict(report.kinds),
         "instructions": dict(report.instructions),
         "barriers": report.barriers,
+        "barrier_sites": [_site(use, source_of) for use in report.barrier_sites],
+        "waits": [_site(use, source_of) for use in report.waits],
         "traffic": attrs.asdict(report.traffic),
         "lds_banks": None if report.banks is None else attrs.asdict(report.banks),
         "processes": report.processes,
@@ -95,8 +98,29 @@ def as_text(report: LaunchReport, *, strict: bool) -> Iterator[str]:
         yield f"LDS banks: {banks.passes} passes, {banks.conflicts} more because of conflicts ({share:.1f} %)"
     if traffic.scratch:
         yield f"scratch: {_bytes(traffic.scratch)} moved"
+    if report.waits:
+        executions, needed = (sum(getattr(use, what) for use in report.waits) for what in ("executions", "needed"))
+        average = sum(use.in_flight for use in report.waits) / executions
+        yield (
+            f"waits: {executions} executed by waves, {needed} of them for results in flight"
+            f" ({average:.1f} on average, at most {max(use.most_in_flight for use in report.waits)})"
+        )
     if report.barriers:
-        yield f"barriers: {report.barriers} arrivals of waves"
+        yield f"barriers: {report.barriers} arrivals of waves" + _imbalance(report)
+
+
+def _imbalance(report: LaunchReport) -> str:
+    passes = sum(use.passes for use in report.barrier_sites)
+    if not passes:
+        return ""
+    average = sum(use.spread for use in report.barrier_sites) / passes
+    widest = max(use.widest for use in report.barrier_sites)
+    return f"; up to {widest} instructions between the waves of a workgroup ({average:.1f} on average)"
+
+
+def _site(use: WaitUse | BarrierUse, source_of: SourceOf) -> dict[str, Any]:
+    source = source_of(use.address)
+    return {**attrs.asdict(use), "source": None if source is None else str(source)}
 
 
 def annotated(counted: tuple[Section, ...], counts: Mapping[int, Executions], source_of: SourceOf) -> Iterator[str]:
