@@ -9,7 +9,6 @@ without lanes costs less.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Final
 
 from loom_target_amdgpu.expand import CodeBlock
@@ -20,7 +19,6 @@ from loom_target_amdgpu.machine_code import Assembler, Code
 
 _SHORT: Final = 16
 """Instructions that a wave without active lanes rather walks through than branches around."""
-_SCALARS: Final = (1 << VGPR) - 1
 _RESTORES: Final = frozenset({"s_mov_b32", "s_mov_b64"})
 _SAVES: Final = frozenset({"s_and_saveexec_b32", "s_and_saveexec_b64"})
 _VECTOR: Final = ("v_", "global_", "ds_", "flat_", "scratch_", "buffer_load", "buffer_store")
@@ -41,8 +39,8 @@ def simplify_masks(blocks: list[CodeBlock], assembler: Assembler) -> None:
             liveness = _Liveness(blocks)
     for block in blocks:
         _compare_into_mask(block, liveness.after[block.label], assembler)
-    for block, following in pairwise(blocks):
-        _walk_through(block, following, blocks, liveness)
+    for block, following, after in zip(blocks, blocks[1:], blocks[2:], strict=False):
+        _walk_through(block, following, after, liveness)
 
 
 class _Liveness:
@@ -80,10 +78,12 @@ def _nexts(block: CodeBlock, following: CodeBlock | None) -> list[str]:
 
 
 def _bits(units: Iterable[int]) -> int:
+    """The scalar registers among some, as a set of bits."""
     bits = 0
     for unit in units:
-        bits |= 1 << unit
-    return bits & _SCALARS
+        if unit < VGPR:
+            bits |= 1 << unit
+    return bits
 
 
 def _effect(code: list[Code]) -> tuple[int, int]:
@@ -178,8 +178,8 @@ def _mask_writer(compare: Code, assembler: Assembler) -> Code | None:
         return None
 
 
-def _walk_through(block: CodeBlock, following: CodeBlock, blocks: list[CodeBlock], liveness: _Liveness) -> None:
-    """Leave out a branch around a short block that does nothing when no lane is active."""
+def _walk_through(block: CodeBlock, following: CodeBlock, after: CodeBlock, liveness: _Liveness) -> None:
+    """Leave out a branch around a short block, to the one ``after``, that does nothing when no lane is active."""
     if len(block.code) < 2:
         return
     branch = block.code[-1]
@@ -188,9 +188,7 @@ def _walk_through(block: CodeBlock, following: CodeBlock, blocks: list[CodeBlock
         return
     if branch.row.mnemonic == "s_cbranch_scc0" and SCC not in narrowing.writes:
         return
-    position = blocks.index(following)
-    after = blocks[position + 1] if position + 1 < len(blocks) else None
-    if after is None or branch.target != after.label or not 0 < len(following.code) <= _SHORT:
+    if branch.target != after.label or not 0 < len(following.code) <= _SHORT:
         return
     if not all(_idle(code) for code in following.code):
         return

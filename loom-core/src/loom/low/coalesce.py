@@ -145,9 +145,13 @@ class Bundles:
             step = register_class.alignment(units)
             reserved = register_class.reserved
             known = 0
-            for first in range(0, limit - units + 1, step):
-                if reserved.isdisjoint(range(first, first + units)):
-                    known |= 1 << first
+            if limit >= units:
+                # Every ``step``-th bit, as many as there are starts.
+                starts = (limit - units) // step + 1
+                known = ((1 << starts * step) - 1) // ((1 << step) - 1)
+            for unit in reserved:
+                # Not where a value would cover it: from there or from up to units - 1 before.
+                known &= ~(((1 << units) - 1) << unit >> (units - 1))
             self._starts[key] = known
         return known
 

@@ -104,6 +104,8 @@ def schedulable_groups(function: Function, block: Block) -> list[list[Instructio
     index = 0
     while instructions[index].kind is Kind.LIVE_IN:
         index += 1
+    if not locked:
+        return [[instruction] for instruction in instructions[index:-1]]
     groups = []
     while index < len(instructions) - 1:
         end = locked.get(index, index + 1)
@@ -215,7 +217,8 @@ class _Builder:
             self._edge(self._fence, node)
             self._fence, self._since_fence = node, []
         else:
-            self._edge(self._fence, node)
+            if self._fence >= 0:
+                self._edge(self._fence, node)
             self._since_fence.append(node)
 
     def _values(self, node: int, instruction: Instruction) -> None:
@@ -292,25 +295,28 @@ class _Builder:
         touched = [self._touched(node) for node in self._order]
         alive = set(live_out) | set(self._effects(terminator)[0])
         live_writes: list[frozenset[str] | set[str]] = []
+        written: set[str] = set()
         for reads, writes in reversed(touched):
             if writes:
                 live_writes.append(alive.intersection(writes))
                 alive.difference_update(writes)
+                written.update(writes)
             else:
                 live_writes.append(_NONE)
             alive.update(reads)
+        if not written:
+            return
         live_writes.reverse()
-        state: dict[str, _Implicit] = {}
+        state = {name: _Implicit() for name in written}
         for node, (reads, writes), live in zip(self._order, touched, live_writes, strict=True):
             for name in reads:
                 register = state.get(name)
-                if register is None:
-                    register = state[name] = _Implicit()
-                if register.writer >= 0:
-                    self._edge(register.writer, node, self._write_latency(register.writer, name))
-                register.readers.append(node)
+                if register is not None:
+                    if register.writer >= 0:
+                        self._edge(register.writer, node, self._write_latency(register.writer, name))
+                    register.readers.append(node)
             for name in writes:
-                self._write(state.setdefault(name, _Implicit()), node, name in live)
+                self._write(state[name], node, name in live)
 
     def _touched(self, node: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         members = self.graph.members[node]

@@ -6,7 +6,7 @@ write and using it as a read of the registers its class stands for.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from loom.low.descriptors import Descriptor, RegisterClass
 from loom.low.liveness import Liveness
@@ -63,7 +63,7 @@ class ImplicitEffects:
         return reads, writes
 
 
-Touched = tuple[Sequence[str], Sequence[str]]
+Touched = tuple[tuple[str, ...], tuple[str, ...]]
 """Names of implicit registers read and written by one instruction."""
 
 
@@ -76,34 +76,54 @@ def implicit_live_out(function: Function, effects: ImplicitEffects) -> dict[Bloc
     return _live_out(function, {block: [effects(inst) for inst in block.instructions] for block in function.blocks})
 
 
+class _Bits(dict[tuple[str, ...], int]):
+    """Sets of names as bits; few sets of few names occur."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self._sets: dict[int, frozenset[str]] = {0: frozenset()}
+
+    def __missing__(self, names: tuple[str, ...]) -> int:
+        bits = 0
+        for name in names:
+            bits |= 1 << self._names.setdefault(name, len(self._names))
+        self[names] = bits
+        return bits
+
+    def names(self, bits: int) -> frozenset[str]:
+        """The names of a set."""
+        if bits not in self._sets:
+            self._sets[bits] = frozenset(name for name, place in self._names.items() if bits >> place & 1)
+        return self._sets[bits]
+
+
 def _live_out(function: Function, touched: Mapping[Block, Iterable[Touched]]) -> dict[Block, frozenset[str]]:
     """See :func:`implicit_live_out`; ``touched`` has what the instructions of each block touch, in order."""
-    at_exit = frozenset(_exit_names(function))
-    exposed: dict[Block, frozenset[str]] = {}
-    killed: dict[Block, frozenset[str]] = {}
+    bits = _Bits()
+    at_exit = bits[_exit_names(function)]
+    exposed: dict[Block, int] = {}
+    killed: dict[Block, int] = {}
     for block in function.blocks:
-        reads: set[str] = set()
-        writes: set[str] = set()
+        reads = writes = 0
         for read, written in touched[block]:
-            for name in read:
-                if name not in writes:
-                    reads.add(name)
+            reads |= bits[read] & ~writes
             if written:
-                writes.update(written)
-        exposed[block], killed[block] = frozenset(reads), frozenset(writes)
+                writes |= bits[written]
+        exposed[block], killed[block] = reads, writes
     live_in = dict(exposed)
-    live_out: dict[Block, frozenset[str]] = dict.fromkeys(function.blocks, frozenset())
+    live_out = dict.fromkeys(function.blocks, 0)
     changed = True
     while changed:
         changed = False
         for block in reversed(function.blocks):
-            edges = block.edges
-            out = at_exit if not edges else frozenset().union(*(live_in[edge.block] for edge in edges))
+            out = 0 if block.edges else at_exit
+            for edge in block.edges:
+                out |= live_in[edge.block]
             if out != live_out[block]:
                 live_out[block] = out
                 changed = True
-            live_in[block] = exposed[block] | (out - killed[block])
-    return live_out
+            live_in[block] = exposed[block] | (out & ~killed[block])
+    return {block: bits.names(out) for block, out in live_out.items()}
 
 
 def _exit_names(function: Function) -> tuple[str, ...]:
@@ -130,12 +150,12 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
     if not units:
         return {}
     touching = _touching(function, units)
-    live_out = _live_out(function, {block: [entry[2:] for entry in found] for block, found in touching.items()})
+    live_out = _live_out(function, {block: [entry[2] for entry in found] for block, found in touching.items()})
     result: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for block in reversed(function.blocks):
         ends = {name: 2 * liveness.end[block] for name in live_out[block] if name in units}
         first = 2 * liveness.start[block] + 2
-        for position, instruction, reads, writes in reversed(touching[block]):
+        for position, instruction, (reads, writes) in reversed(touching[block]):
             point = first + 2 * position
             for name in writes:
                 end = ends.pop(name, point + 2)
@@ -156,12 +176,10 @@ def clobbers(function: Function, liveness: Liveness) -> dict[tuple[str, int], li
     return result
 
 
-def _touching(
-    function: Function, names: Collection[str]
-) -> dict[Block, list[tuple[int, Instruction, list[str], list[str]]]]:
+def _touching(function: Function, names: Collection[str]) -> dict[Block, list[tuple[int, Instruction, Touched]]]:
     """Per block the packets that touch some of the names, by position, with those that they read and write."""
-    known: dict[Descriptor, tuple[list[str], list[str]] | None] = {}
-    found: dict[Block, list[tuple[int, Instruction, list[str], list[str]]]] = {}
+    known: dict[Descriptor, Touched | None] = {}
+    found: dict[Block, list[tuple[int, Instruction, Touched]]] = {}
     for block in function.blocks:
         entries = found[block] = []
         for position, instruction in enumerate(block.instructions):
@@ -170,12 +188,12 @@ def _touching(
                 continue
             if descriptor not in known:
                 effects = descriptor.effects
-                reads = [name for name in effects.implicit_reads if name in names]
-                writes = [name for name in effects.implicit_writes if name in names]
+                reads = tuple(name for name in effects.implicit_reads if name in names)
+                writes = tuple(name for name in effects.implicit_writes if name in names)
                 known[descriptor] = (reads, writes) if reads or writes else None
             touched = known[descriptor]
             if touched is not None:
-                entries.append((position, instruction, *touched))
+                entries.append((position, instruction, touched))
     return found
 
 

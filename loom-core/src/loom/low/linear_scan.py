@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from loom.low.coalesce import Bundle
@@ -41,18 +42,18 @@ class AllocationError(Exception):
 
 
 class UnitTable:
-    """Occupied segments of every unit of one bank, with their owners (None for a clobber)."""
+    """Occupied segments of every unit of one bank that has any, with their owners (None for a clobber)."""
 
     __slots__ = ("begins", "ends", "owners")
 
-    def __init__(self, units: int) -> None:
-        self.begins: list[list[int]] = [[] for _ in range(units)]
-        self.ends: list[list[int]] = [[] for _ in range(units)]
-        self.owners: list[list[Bundle | None]] = [[] for _ in range(units)]
+    def __init__(self) -> None:
+        self.begins: dict[int, list[int]] = defaultdict(list)
+        self.ends: dict[int, list[int]] = defaultdict(list)
+        self.owners: dict[int, list[Bundle | None]] = defaultdict(list)
 
     def free(self, unit: int, pieces: Iterable[Piece]) -> bool:
         """True when no segment of ``unit`` overlaps any of the pieces."""
-        ends = self.ends[unit]
+        ends = self.ends.get(unit)
         if not ends:
             return True
         last = ends[-1]
@@ -65,8 +66,10 @@ class UnitTable:
                 return False
         return True
 
-    def add(self, unit: int, pieces: Iterable[Piece], owner: Bundle | None) -> None:
+    def add(self, unit: int, pieces: Sequence[Piece], owner: Bundle | None) -> None:
         """Record pieces that are known to be free."""
+        if not pieces:
+            return
         begins, ends, owners = self.begins[unit], self.ends[unit], self.owners[unit]
         for begin, end in pieces:
             if not begins or begin > begins[-1]:
@@ -109,7 +112,7 @@ class BankScan:
 
     def __init__(self, units: int, clobbers: Mapping[int, list[Piece]]) -> None:
         self.units = units
-        self.later = UnitTable(units)
+        self.later = UnitTable()
         self.evicted: list[tuple[Bundle, list[Piece]]] = []
         self._mask = 0
         self._busy_until = [0] * units

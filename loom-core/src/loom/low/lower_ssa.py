@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from loom.ir.records import record
+from loom.ir.records import field, record
 from loom.low.descriptors import RegisterClass
 from loom.low.liveness import Liveness
 from loom.low.machine import Block, Function, Instruction, Kind, Move, Swap, VReg
@@ -25,11 +25,16 @@ _SILENT = frozenset({Kind.FENCE, Kind.SCOPE_BEGIN, Kind.SCOPE_PHASE, Kind.SCOPE_
 
 @record
 class FinalBlock:
-    """What a target emits for one block: packets with allocated values, and moves between them."""
+    """What a target emits for one block: packets with allocated values, and moves between them.
+
+    ``causes`` says of every move or exchange, in order, what asked for it: ``block-argument``, the kind of transfer, or
+    ``constraint`` for a copy that allocation itself put in front of an instruction.
+    """
 
     label: str
     block: Block
     items: list[Item]
+    causes: list[str] = field(factory=list)
 
 
 def final_blocks(
@@ -51,6 +56,7 @@ def final_blocks(
     result = []
     for block in function.blocks:
         items: list[Item] = []
+        causes: list[str] = []
         number = liveness.start[block]
         for instruction in block.instructions:
             number += 1
@@ -64,11 +70,19 @@ def final_blocks(
                 pairs += [(param, arg, 0, 0) for param, arg in zip(edge.block.params, edge.args, strict=True)]
             if any(_moves(registers, assign, *pair) for pair in pairs):
                 mover = _Mover(registers, assign, can_swap)
-                items += mover.moves(pairs, partial(_free_at, free_unit, number))
+                moves = mover.moves(pairs, partial(_free_at, free_unit, number))
+                items += moves
+                causes += [_cause(instruction)] * len(moves)
             if kind not in _TRANSFERS:
                 items.append(instruction)
-        result.append(FinalBlock(block.label, block, items))
+        result.append(FinalBlock(block.label, block, items, causes))
     return result
+
+
+def _cause(instruction: Instruction) -> str:
+    if instruction.kind not in _TRANSFERS:
+        return "block-argument"
+    return instruction.kind.name.lower() if instruction.origin is not None else "constraint"
 
 
 def _moves(

@@ -274,6 +274,8 @@ class Function:
         """Half-open index ranges of the locked sequences of one block, live-ins and terminators left out."""
         everything = self.schedule_mode is ScheduleMode.LOCKED
         ranges: list[tuple[int, int]] = []
+        if not everything and not any(instruction.lock for instruction in block.instructions):
+            return ranges
         begin, current = 0, 0
         for index, instruction in enumerate(block.instructions):
             fixed = instruction.is_terminator or instruction.kind is Kind.LIVE_IN

@@ -98,8 +98,9 @@ def schedule(function: Function, model: ScheduleModel, strategy: Strategy = Stra
         MachineError: misplaced scope markers.
     """
     scopes = annotate_scopes(function)
-    for block in function.blocks:
-        block.instructions = [inst for inst in block.instructions if inst.kind not in MARKERS]
+    if scopes:
+        for block in function.blocks:
+            block.instructions = [inst for inst in block.instructions if inst.kind not in MARKERS]
     if strategy is Strategy.SOURCE:
         return scopes
     effects = ImplicitEffects(function.descriptor_set.registers)
@@ -276,7 +277,7 @@ class _BlockScheduler:
         self._missing = [len(before) for before in graph.predecessors]
         self._earliest = [0] * len(graph.members)
         own = [
-            max((model.latency(inst.descriptor) for inst in group if inst.descriptor is not None), default=0)
+            max([model.latency(inst.descriptor) for inst in group if inst.descriptor is not None], default=0)
             for group in graph.members
         ]
         self._height = heights(graph, self._successors, own)
@@ -328,7 +329,9 @@ class _BlockScheduler:
 
     def _place(self, node: int) -> None:
         members = self._graph.members[node]
-        start = max(self._cycle, self._earliest[node], self._resources_free(node))
+        start = max(self._cycle, self._earliest[node])
+        if self._busy:
+            start = max(start, self._resources_free(node))
         for instruction in members:
             self._last = instruction.descriptor
             if self._last is not None:
@@ -380,8 +383,10 @@ class _BlockScheduler:
             while self._ready and done[self._ready[0][1]]:
                 heapq.heappop(self._ready)
             if self._ready:
-                node = self._preferred()
-                if not self._pending or self._pending[0][0] >= self._resources_free(node):
+                node = self._ready[0][1]
+                if self._busy or self._pairs:
+                    node = self._preferred()
+                if not self._busy or not self._pending or self._pending[0][0] >= self._resources_free(node):
                     return node
                 # Something is ready before what this one needs is free.
                 self._cycle = self._pending[0][0]
@@ -393,7 +398,7 @@ class _BlockScheduler:
     def _preferred(self) -> int:
         """The first ready node, or a near one that pairs with the last or finds its resource free."""
         first = self._ready[0][1]
-        if self._last is None or (not self._busy and not self._pairs):
+        if self._last is None:
             return first
         looked = self._take(self._ready)
         chosen, gain = first, 0

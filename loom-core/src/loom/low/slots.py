@@ -37,17 +37,11 @@ def pack_slots(function: Function, shapes: list[tuple[str, int]]) -> tuple[list[
     slots = []
     for number, (reg_class, units) in enumerate(shapes):
         bank = registers[reg_class].bank
-        table = tables.setdefault(bank, UnitTable(0))
+        table = tables.setdefault(bank, UnitTable())
         offset = 0
-        while not all(
-            unit >= len(table.begins) or table.free(unit, pieces[number]) for unit in range(offset, offset + units)
-        ):
+        while not all(table.free(unit, pieces[number]) for unit in range(offset, offset + units)):
             offset += 1
         for unit in range(offset, offset + units):
-            while unit >= len(table.begins):
-                table.begins.append([])
-                table.ends.append([])
-                table.owners.append([])
             table.add(unit, pieces[number], None)
         if pieces[number]:
             sizes[bank] = max(sizes.get(bank, 0), offset + units)
