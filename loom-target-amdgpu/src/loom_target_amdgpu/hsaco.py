@@ -12,7 +12,7 @@ from loom.ir.records import evolve, record
 from loom.low.allocate import Allocation, AllocationError, allocate
 from loom.low.convert import to_machine
 from loom.low.descriptors import DescriptorSet
-from loom.low.machine import MemoryAccess
+from loom.low.machine import Block, Function, Instruction, MemoryAccess
 from loom.low.proof import prove_allocation, prove_schedule, refuted
 from loom.low.schedule import Strategy, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
@@ -49,6 +49,21 @@ class Inserted:
 
 
 @record
+class Stages:
+    """Machine code on its way, which only details of a report look at.
+
+    Attributes:
+        scheduled: the code in scheduled order, before allocation.
+        source_order: the instructions of its blocks before scheduling.
+        allocation: the registers.
+    """
+
+    scheduled: Function
+    source_order: Mapping[Block, Sequence[Instruction]]
+    allocation: Allocation
+
+
+@record
 class CompiledKernel:
     """A kernel's image and the figures a report shows.
 
@@ -63,6 +78,7 @@ class CompiledKernel:
         scopes: ordering scopes that the scheduler honoured.
         nodes: instructions that were scheduled.
         inserted: what passes over the encoded instructions made.
+        stages: the code before it was encoded.
     """
 
     image: KernelImage
@@ -79,6 +95,7 @@ class CompiledKernel:
     scopes: int
     nodes: int
     inserted: Inserted
+    stages: Stages
 
     @property
     def instruction_count(self) -> int:
@@ -119,7 +136,7 @@ def compile_kernel(
         memory=ready.memory,
         locks=ready.locks,
     )
-    before = function.order() if check else {}
+    before = function.order()
     scopes = schedule(function, model(processor), strategy)
     if check:
         prove_schedule(before, function, "amdgpu")
@@ -169,6 +186,7 @@ def compile_kernel(
         scopes=scopes,
         nodes=sum(len(block.instructions) for block in function.blocks),
         inserted=Inserted(pairs, clauses, delays),
+        stages=Stages(function, before, allocation),
     )
 
 

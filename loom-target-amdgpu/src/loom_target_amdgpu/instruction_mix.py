@@ -75,18 +75,18 @@ def instruction_mix(blocks: Sequence[CodeBlock]) -> dict[str, int]:
         for code in block.code:
             for part in (code, code.second):
                 if part is not None:
-                    for name, amount in _contribution(part.row):
+                    for name, amount in contribution(part.row):
                         found[name] += amount
     return {name: count for name, count in found.items() if count}
 
 
 @cache
-def _contribution(row: Row) -> tuple[tuple[str, int], ...]:
+def contribution(row: Row) -> tuple[tuple[str, int], ...]:
+    """What one instruction adds to which counters."""
     return tuple(_classify(row))
 
 
 def _classify(row: Row) -> Iterator[tuple[str, int]]:
-    """What one instruction adds to which counters."""
     name = row.mnemonic
     yield "descriptor_count", 1
     if row.format in _MEMORY:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from loom.low.report_rows import move_causes
 from loom_target_amdgpu.hsaco import CompiledKernel
 from loom_target_amdgpu.instruction_mix import instruction_mix
 from loom_target_amdgpu.profiles import Processor, waves_by_storage, waves_per_simd
@@ -29,6 +30,7 @@ def entry(symbol: str, kernel: CompiledKernel, processor: Processor) -> dict[str
             "reload_count": kernel.reloads,
             "materialized_copy_count": kernel.moves,
         },
+        "move_causes": move_causes(kernel.stages.allocation),
         "wait_plan": _waits(kernel),
         "emission": {"instruction_count": kernel.instruction_count, "code_byte_count": len(kernel.image.code)},
         "memory": {"private_bytes": kernel.scratch_bytes, "local_bytes": kernel.lds_bytes},
@@ -38,10 +40,14 @@ def entry(symbol: str, kernel: CompiledKernel, processor: Processor) -> dict[str
 
 def details(kernels: Sequence[tuple[str, CompiledKernel]], processor: Processor) -> dict[str, list[dict[str, object]]]:
     """Collections of rows about single decisions, of (symbol, kernel) pairs."""
+    from loom_target_amdgpu.schedule_rows import schedule_details
     from loom_target_amdgpu.wait_rows import wait_rows
 
     rows = [row for symbol, kernel in kernels for row in wait_rows(symbol, kernel.blocks, processor.family)]
-    return {"wait_action_rows": [{**row, "index": index} for index, row in enumerate(rows)]}
+    return {
+        "wait_action_rows": [{**row, "index": index} for index, row in enumerate(rows)],
+        **schedule_details(kernels, processor),
+    }
 
 
 def _waits(kernel: CompiledKernel) -> dict[str, object]:
