@@ -251,12 +251,14 @@ class Op:
         frames = [block.first for region in reversed(self.regions) for block in reversed(region.blocks)]
         while frames:
             current = frames.pop()
-            if current is None:
-                continue
-            frames.append(current.next)
-            yield current
-            if current.regions:
-                frames.extend(b.first for region in reversed(current.regions) for b in reversed(region.blocks))
+            while current is not None:
+                following = current.next
+                yield current
+                if current.regions:
+                    frames.append(following)
+                    frames.extend([b.first for region in reversed(current.regions) for b in reversed(region.blocks)])
+                    break
+                current = following
 
     def has_trait(self, trait: str) -> bool:
         """Whether the declaration carries the trait."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from loom.ir.attributes import Dictionary, Encoding, SymbolRef
 from loom.ir.core import Module, Op, symbol_name
@@ -56,16 +57,29 @@ def eliminate_dead_ops(root: Op, symbols: dict[str, Op]) -> bool:
 def referenced_symbols(op: Op) -> Iterable[str]:
     """Names that an operation and everything inside it refer to."""
     for inner in op.walk():
-        for attribute, value in zip(inner.spec.attributes, inner.attributes, strict=True):
+        for position, kind in _naming_attributes(type(inner)):
+            value = inner.attributes[position]
             if value is None:
                 continue
-            kind = attribute.kind.name
             if kind == "symbol":
                 yield str(value)
             elif kind == "symbol_array":
                 yield from value  # type: ignore[misc]
-            elif kind in ("any", "dict"):
+            else:
                 yield from _symbols_in(value)
+
+
+_NAMING: Final[dict[type[Op], tuple[tuple[int, str], ...]]] = {}
+
+
+def _naming_attributes(cls: type[Op]) -> tuple[tuple[int, str], ...]:
+    """Positions and kinds of the attributes in which operations of a class may name symbols."""
+    found = _NAMING.get(cls)
+    if found is None:
+        kinds = enumerate(attribute.kind.name for attribute in cls.spec.attributes)
+        found = tuple((i, kind) for i, kind in kinds if kind in ("symbol", "symbol_array", "any", "dict"))
+        _NAMING[cls] = found
+    return found
 
 
 def _symbols_in(value: object) -> Iterable[str]:

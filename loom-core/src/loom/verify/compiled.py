@@ -73,7 +73,7 @@ def _generate(spec: OpSpec) -> Check:
             _member_test(tests, constants, f"o[{i}].type", operand.constraint)
     elif spec.operands:
         tests.append("bad_groups(op)")
-        constants["bad_groups"] = lambda op: _bad_groups(spec, op)
+        constants["bad_groups"] = _groups_test(spec)
     for i, result in enumerate(spec.results):
         if not result.variadic:
             _member_test(tests, constants, f"r[{i}].type", result.constraint)
@@ -133,23 +133,36 @@ def _single(spec: OpSpec, name: str) -> str:
     return f"r[{spec.result_index[name]}].type"
 
 
-def _bad_groups(spec: OpSpec, op: Op) -> bool:
-    if op.segments is None or len(op.segments) != len(spec.operands) or sum(op.segments) != len(op.operands):
-        return True
-    at = 0
-    for operand, count in zip(spec.operands, op.segments, strict=True):
-        if (operand.arity == "one" and count != 1) or (operand.arity == "optional" and count > 1):
+def _groups_test(spec: OpSpec) -> Callable[[Op], bool]:
+    """Whether operands in groups are too few, too many, or of the wrong types."""
+    # Per group the least and the greatest number of operands, and whether a type is one of theirs.
+    groups = [
+        (
+            int(operand.arity == "one"),
+            1 << 62 if operand.arity == "variadic" else 1,
+            operand.constraint.members.__contains__
+            if operand.constraint.members is not None
+            else operand.constraint.test,
+        )
+        for operand in spec.operands
+    ]
+
+    def is_bad(op: Op) -> bool:
+        segments, operands = op.segments, op.operands
+        if segments is None or len(segments) != len(groups) or sum(segments) != len(operands):
             return True
-        constraint = operand.constraint
-        members = constraint.members
-        for value in op.operands[at : at + count]:
-            if members is not None:
-                if value.type not in members:
-                    return True
-            elif constraint.test is not None and not constraint.test(value.type):
+        at = 0
+        for (least, most, accepts), count in zip(groups, segments, strict=True):
+            if not least <= count <= most:
                 return True
-        at += count
-    return False
+            if accepts is not None:
+                for value in operands[at : at + count]:
+                    if not accepts(value.type):
+                        return True
+            at += count
+        return False
+
+    return is_bad
 
 
 def _explain(spec: OpSpec, op: Op) -> list[Diagnostic]:
