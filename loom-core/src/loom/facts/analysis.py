@@ -136,14 +136,17 @@ class FunctionFacts:
     # -- evaluation ------------------------------------------------------------------------------------------
 
     def _facts(self, value: Value, context: Context | None) -> IntegerFacts:
-        while context is not None and value not in self.paths.reached(context):
+        while True:
+            memo = self._memo.get(context)
+            if memo is not None:
+                known = memo.get(value)
+                if known is not None:
+                    return known
+            if context is None or value in self.paths.reached(context):
+                break
             context = self.paths.outside(context)
-        memo = self._memo.get(context)
         if memo is None:
             memo = self._memo[context] = {}
-        known = memo.get(value)
-        if known is not None:
-            return known
         if value.type not in INTEGERS and value.type not in ADDRESSES:
             return UNKNOWN
         memo[value] = integers.domain(value.type)  # Cuts cycles through loops.
