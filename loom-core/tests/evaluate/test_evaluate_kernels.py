@@ -206,6 +206,48 @@ def test_switch_and_lookup_choose_by_key(programs: Programs) -> None:
     assert out[:, 1].tolist() == [{0: 30, 4: 50}.get(k, 40) for k in keys]
 
 
+@pytest.mark.seed("W01")
+def test_selection_and_condition_loops_choose_per_lane(programs: Programs) -> None:
+    """A whole value under one condition, and as many rounds of a condition loop as each lane asks for."""
+    body = """
+  %out = buffer.view %o[%at0] : buffer -> view<32x2xi32>
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c5 = index.constant 5 : index
+  %m = index.rem %lane, %c5 : index
+  %low = vector.constant 7 : vector<2xi32>
+  %high = vector.constant 9 : vector<2xi32>
+  %few = index.cmp slt, %m, %c1 : index
+  %chosen = scf.select %few, %low, %high : vector<2xi32>
+  %first = vector.extract %chosen[0] : vector<2xi32> -> i32
+  %one = scalar.constant 1 : i32
+  %two = scalar.constant 2 : i32
+  %power = scf.while (%left = %m : index, %p = %one : i32) -> (i32) {
+    %go = index.cmp sgt, %left, %c0 : index
+    scf.condition %go, %p : i1, i32
+  } do (%q: i32) {
+    %done = scalar.muli %q, %two : i32
+    %less = func.call @less(%m, %done) : (index, i32) -> (index)
+    scf.yield %less, %done : index, i32
+  }
+  view.store %first, %out[%lane, 0] : i32, view<32x2xi32>
+  view.store %power, %out[%lane, 1] : i32, view<32x2xi32>"""
+    less = """\
+func.def @less(%m: index, %power: i32) -> (index) {
+  %rounds = scalar.cttzi %power : i32
+  %n = index.cast %rounds : i32 to index
+  %left = index.sub %m, %n : index
+  func.return %left : index
+}
+
+"""
+    out = np.zeros((32, 2), dtype=np.int32)
+    programs.launch(less + programs.kernel(body, "%o: buffer"), [], [out])
+    keys = [lane % 5 for lane in range(32)]
+    assert out[:, 0].tolist() == [7 if k < 1 else 9 for k in keys]
+    assert out[:, 1].tolist() == [2**k for k in keys]
+
+
 def test_a_branch_without_lanes_does_not_run(programs: Programs) -> None:
     # The skipped branch would divide by zero and read far outside.
     body = """

@@ -75,6 +75,35 @@ def test_each_lane_may_choose_its_layout(programs: Programs, way: str) -> None:
     assert out.tolist() == [i if i % 2 == 0 else i // 6 + 5 * (i % 6) for i in range(30)]
 
 
+@pytest.mark.seed("Y01", "Y02", "Y03")
+def test_a_chosen_layout_counts_from_the_origin_of_its_view(programs: Programs) -> None:
+    """Pitches that the run knows, one per lane, behind an offset that is no multiple of either."""
+    body = """
+  %at12 = index.constant 12 : offset
+  %c2 = index.constant 2 : index
+  %c0 = index.constant 0 : index
+  %m = index.rem %lane, %c2 : index
+  %even = index.cmp eq, %m, %c0 : index
+  %narrow = encoding.layout.strided [%pitch, 1] : encoding<layout>
+  %wide = encoding.layout.strided [%far, 1] : encoding<layout>
+  %layout = scf.if %even -> (encoding<layout>) {
+    scf.yield %narrow : encoding<layout>
+  } else {
+    scf.yield %wide : encoding<layout>
+  }
+  %in = buffer.view %x[%at12] : buffer -> view<3x4xi32, %layout>
+  %out = buffer.view %o[%at0] : buffer -> view<12xi32>
+  %c4 = index.constant 4 : index
+  %r = index.div %lane, %c4 : index
+  %c = index.rem %lane, %c4 : index
+  %v = view.load %in[%r, %c] : view<3x4xi32, %layout> -> i32
+  view.store %v, %out[%lane] : i32, view<12xi32>"""
+    x, out = np.arange(40, dtype=np.int32), np.zeros(12, dtype=np.int32)
+    text = programs.kernel(body, "%x: buffer, %o: buffer, %pitch: index, %far: index", size=12)
+    programs.launch(text, [], [x, out, 5, 11])
+    assert out.tolist() == [3 + (5 if i % 2 == 0 else 11) * (i // 4) + i % 4 for i in range(12)]
+
+
 @pytest.mark.seed("V06")
 def test_a_subview_keeps_the_strides_of_its_source(programs: Programs) -> None:
     body = """

@@ -189,6 +189,7 @@ def linked(*inputs: str, options: tuple[str, ...] = ()) -> Module:
     return result
 
 
+@pytest.mark.seed("B02")
 def test_modules_may_declare_the_same_key() -> None:
     """One declaration is left that promises what each of them does, and a value must keep all promises."""
     readers = [READER.format(low=2, name="a"), READER.format(low=4, name="b")]
