@@ -32,15 +32,6 @@ def function(body: str, parameters: str = "%x: f32", results: str = "") -> str:
     return f"func.def public @f({parameters}){arrow} {{\n{body}\n}}\n"
 
 
-@pytest.mark.parametrize("op", ["expf", "sinf", "tanhf", "log2f", "erff", "cbrtf"])
-def test_mathematical_functions(op: str) -> None:
-    found = diagnose(function(f"  %r = scalar.{op} %x : f32\n  func.return %r : f32", results="f32"))
-    assert found.code == "TARGET/001"
-    assert f"scalar.{op}" in found.message
-    assert line_of(found) == 2
-    assert found.params["op_name"] == f"scalar.{op}"
-
-
 @pytest.mark.parametrize("type_name", ["f16", "bf16", "f8E4M3", "f8E5M2"])
 def test_narrow_floats(type_name: str) -> None:
     body = f"  %y = scalar.fptrunc %x : f32 to {type_name}\n  %r = scalar.extf %y : {type_name} to f32\n  func.return %r : f32"

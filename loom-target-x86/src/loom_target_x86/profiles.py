@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from loom.plugins.math_policy import MathPolicy
 from loom.plugins.records import TargetProfile
 
 FAMILY: Final = "x86"
@@ -18,6 +19,8 @@ RECORD: Final = "x86.target"
 SCHEDULER: Final = "x86"
 
 WORD_MAX: Final = (1 << 32) - 1
+MATH: Final = MathPolicy("x86.math", MappingProxyType({}))
+"""There are instructions for square roots only."""
 
 #: Selector -> (what it adds, selectors whose code it accepts). A selector is also the profile word of a record.
 SELECTORS: Final[Mapping[str, tuple[str, frozenset[str]]]] = MappingProxyType(
@@ -68,6 +71,7 @@ def _profile(selector: str) -> TargetProfile:
         satisfies=satisfies,
         scheduler=SCHEDULER,
         summary=f"x86-64 with {summary}",
+        math=MATH,
     )
 
 

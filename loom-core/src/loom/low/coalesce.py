@@ -162,7 +162,7 @@ class Bundles:
                 if descriptor is None:
                     continue
                 for result, operand in descriptor.ties:
-                    if not self._merge(instruction.operands[operand], instruction.results[result], 0):
+                    if not self._merge(instruction.operands[operand], instruction.results[result], 0, required=True):
                         self.conflicts.append(TieConflict(block, instruction, operand))
 
     def _hint(self, wish: Affinity) -> None:
@@ -173,8 +173,8 @@ class Bundles:
             first.hints.append((second, -distance))
             second.hints.append((first, distance))
 
-    def _merge(self, first: VReg, second: VReg, delta: int) -> bool:
-        """Put ``second`` ``delta`` units after ``first`` if nothing speaks against it."""
+    def _merge(self, first: VReg, second: VReg, delta: int, *, required: bool = False) -> bool:
+        """Put ``second`` ``delta`` units after ``first`` if nothing speaks against it, or would take long to find."""
         into, into_offset = self.where[first]
         other, other_offset = self.where[second]
         distance = into_offset + delta - other_offset
@@ -193,7 +193,7 @@ class Bundles:
             if 0 <= position < len(into.lanes) and lanes_conflict(into.lanes[position], lane):
                 return False
         pinned = not allowed & (allowed - 1)
-        if pinned and self._blocked(into, other, distance, allowed.bit_length() - 1 - low):
+        if pinned and self._blocked(into, other, distance, allowed.bit_length() - 1 - low, required):
             return False
         self._join(into, other, distance, allowed)
         if pinned:
@@ -227,13 +227,16 @@ class Bundles:
                 if bundle not in known[-_MANY_PINNED:]:
                     known.append(bundle)
 
-    def _blocked(self, into: Bundle, other: Bundle, distance: int, base: int) -> bool:
-        """A bundle with one possible place must find it free. ``base`` is the place of ``into``."""
+    def _blocked(self, into: Bundle, other: Bundle, distance: int, base: int, required: bool) -> bool:
+        """A bundle with one possible place must find it free. ``base`` is the place of ``into``.
+
+        Where many share the place a merge that is not ``required`` is given up without looking.
+        """
         for bundle, origin in ((into, base), (other, base + distance)):
             for number, lane in enumerate(bundle.lanes):
                 unit = (bundle.bank, origin + number)
                 rivals = self._pinned.get(unit, ())
-                if len(rivals) > _MANY_PINNED:
+                if len(rivals) > _MANY_PINNED and not required:
                     return True
                 if _overlaps(self._clobbers.get(unit, ()), lane):
                     return True

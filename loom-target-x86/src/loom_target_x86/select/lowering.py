@@ -18,6 +18,7 @@ from loom.low.machine import MemoryAccess
 from loom.low.structured import lower_structured
 from loom.plugins.manager import descriptor_set
 from loom.plugins.records import TargetProfile
+from loom.transforms.legalize_math import legalize_math
 from loom_target_x86.dialect import Target
 from loom_target_x86.select.boundary import crossing_register, crossing_type, incoming
 from loom_target_x86.select.cleanup import drop_unused
@@ -119,6 +120,7 @@ def _lower(
         )
     descriptors = descriptor_set(target.contract)
     assert descriptors is not None
+    legalize_math(op, target.math)
     region = Region([Block()])
     context = Context(op, target, descriptors, region, load_rules())
     context.symbols = symbols
