@@ -6,13 +6,13 @@ final form, so that a second walk is needed only for graphs of blocks, where tex
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from loom.facts.analysis import FunctionFacts
 from loom.facts.version import Version
 from loom.ir.core import Block, Op, Region, Value
-from loom.transforms.carried import drop_unused, forward_invariants
+from loom.transforms import carried, condition_loops
 from loom.transforms.conditionals import choose_values, drop_unused_results, forward_yields
 from loom.transforms.cse import Available
 from loom.transforms.dce import eliminate_dead_ops
@@ -63,7 +63,7 @@ def _drop_results(simplifier: _Simplifier) -> bool:
     for branch in reversed(simplifier.branches):
         dropped |= simplifier.is_live(branch) and drop_unused_results(branch)
     for loop in reversed(simplifier.loops):
-        dropped |= simplifier.is_live(loop) and drop_unused(loop)
+        dropped |= simplifier.is_live(loop) and _DROP[loop.name](loop)
     return dropped
 
 
@@ -147,17 +147,21 @@ class _Simplifier:
             self.changed = True
             # What has taken the op's place is yet to be looked at.
             return before.next if before is not None else block.first
-        is_loop = op.name == "scf.for"
+        forward = _FORWARD.get(op.name)
         while True:
-            if is_loop:
-                self.changed |= forward_invariants(op)
+            if forward is not None:
+                self.changed |= forward(op)
             for region in op.regions:
                 self._region(region)
             # Inside, a carried value may have turned out to stay what it was.
-            if not (is_loop and forward_invariants(op)):
+            if forward is None or not forward(op):
                 break
             self.changed = True
-        if is_loop:
+        if op.name == "scf.while" and self._decide_while(op):
+            # Its flag is made inside, where only now it is simplified.
+            self.changed = True
+            return before.next if before is not None else block.first
+        if forward is not None:
             self.loops.append(op)
         elif op.name == "scf.if":
             self.branches.append(op)
@@ -191,6 +195,17 @@ class _Simplifier:
         splice(op, op.regions[1 + keys.index(selector)] if selector in keys else op.regions[0])
         return True
 
+    def _decide_while(self, op: Op) -> bool:
+        """A loop that never goes on is one run of its first region."""
+        block = op.regions[0].entry
+        end = block.last
+        if end is None or end.name != "scf.condition" or self.facts.exact(end.operands[0], end) != 0:
+            return False
+        for arg, value in zip(block.args, op.operands, strict=True):
+            arg.replace_all_uses(value)
+        splice(op, op.regions[0], 1)
+        return True
+
     def _decide_loop(self, op: Op) -> bool:
         """A loop that never runs is its initial values; one that runs once is its body."""
         lower, upper, step = (self.facts.integer(v, op) for v in op.operands[:3])
@@ -210,12 +225,26 @@ class _Simplifier:
         return True
 
 
-def splice(op: Op, region: Region) -> None:
-    """Replace an op by the contents of one of its single-block regions."""
+# What replaces values that are the same in every iteration of a loop, and what drops those that nobody uses.
+_FORWARD: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "scf.for": carried.forward_invariants,
+    "scf.while": condition_loops.forward_invariants,
+}
+_DROP: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "scf.for": carried.drop_unused,
+    "scf.while": condition_loops.drop_unused,
+}
+
+
+def splice(op: Op, region: Region, skipped: int = 0) -> None:
+    """Replace an op by the contents of one of its single-block regions.
+
+    Its results become what the end of the region hands on, behind some operands that it has for itself.
+    """
     block = region.entry
     end = block.last
     assert end is not None
-    values = list(end.operands)
+    values = end.operands[skipped:]
     end.erase()
     for inner in block:
         inner.detach()
