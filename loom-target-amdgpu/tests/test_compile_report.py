@@ -233,6 +233,63 @@ def test_suggestions_follow_from_evidence(reports: Path, capsys: pytest.CaptureF
     assert "amdgpu.spill_traffic" not in found
 
 
+BANKS = """\
+kernel.def export("banks") @banks() {
+  %one = index.constant 1 : index
+  %lanes = index.constant 32 : index
+  kernel.launch.config workgroups(%one, %one, %one) workgroup_size(%lanes, %one, %one) : index
+} launch(%n: index, %out: buffer) {
+  %start = index.constant 0 : offset
+  %c0 = index.constant 0 : index
+  %c1 = index.constant 1 : index
+  %c3 = index.constant 3 : index
+  %sums = buffer.view %out[%start] : buffer -> view<4xi32>
+  %zero = vector.constant 0 : vector<4xi32>
+  %r = scf.for %i = [%c0 to %n step %c1](%bank = %zero : vector<4xi32>) -> (vector<4xi32>) {
+    %w = index.cast %i : index to i32
+    %old = vector.extract %bank[1] : vector<4xi32> -> i32
+    %sum = scalar.addi %old, %w : i32
+    %next = vector.insert %sum into %bank[1] : i32, vector<4xi32>
+    %slot = index.andi %i, %c3 : index
+    LINE
+    scf.yield %last : vector<4xi32>
+  }
+  vector.store %r, %sums[0] : vector<4xi32>, view<4xi32>
+  kernel.return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome", "suggested"),
+    [
+        ("%last = vector.insert %w into %next[0] : i32, vector<4xi32>", "decomposed", None),
+        (
+            "%last = vector.insert %w into %next[%slot] : i32, vector<4xi32>",
+            "kept",
+            "vector.compare_static_bank_access",
+        ),
+        (
+            "%last = vector.addi %next, %next : vector<4xi32>",
+            "kept",
+            "vector.compare_componentwise_bank_state",
+        ),
+    ],
+)
+def test_banks_that_stay_whole_suggest_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str, outcome: str,
+    suggested: str | None,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("banks.loom").write_text(BANKS.replace("LINE", line))
+    compiled(Path("banks.loom"), "banks", "@banks", "amdgpu:gfx1151")
+    (bank,) = json.loads(Path("banks.json").read_text())["loop_policies"]["rows"]
+    assert (bank["category"], bank["outcome"], bank["slots"]) == ("vector-bank", outcome, 4)
+    found = shown(capsys, "suggest", "banks.json")["findings"]
+    assert [row["id"] for row in found] == ([suggested] if suggested else [])
+    assert all(row["loop"] == "banks.loom:12:8" for row in found)
+
+
 def test_lines_of_an_envelope_are_reports_too(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = [
         json.dumps({"type": "compile_report", "compile_report": json.loads(Path(f"{name}.json").read_text())})

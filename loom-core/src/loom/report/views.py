@@ -145,6 +145,34 @@ def _compare_depth(row: Mapping[str, Any], document: Document) -> Iterator[dict[
         }
 
 
+def _whole_banks(row: Mapping[str, Any], document: Document, *, run_time: bool) -> Iterator[Mapping[str, Any]]:
+    """The banks that stayed whole for a slot that only a run knows, or for other reasons."""
+    for bank in document.decisions(row).get("loop_policies", ()):
+        kept = bank.get("category") == "vector-bank" and bank.get("outcome") == "kept"
+        if kept and str(bank.get("reason", "")).endswith("known at run time only") is run_time:
+            yield bank
+
+
+def _static_access(row: Mapping[str, Any], document: Document) -> Iterator[dict[str, object]]:
+    for bank in _whole_banks(row, document, run_time=True):
+        yield {
+            "loop": bank.get("loop"),
+            "message": f"{bank.get('reason')}: measure against slots that are known, which are carried one by one",
+            "slots": bank.get("slots"),
+            "alternatives": ["unroll the loop that chooses the slot", "a case for each slot"],
+        }
+
+
+def _componentwise_state(row: Mapping[str, Any], document: Document) -> Iterator[dict[str, object]]:
+    for bank in _whole_banks(row, document, run_time=False):
+        yield {
+            "loop": bank.get("loop"),
+            "message": f"{bank.get('reason')}, so that its slots live together: measure against one value per slot",
+            "slots": bank.get("slots"),
+            "alternatives": ["carry the slots as values of their own"],
+        }
+
+
 def _copy_waits(row: Mapping[str, Any], document: Document) -> Iterator[dict[str, object]]:
     copies, waits = row.get("allocation_materialized_copy_count", 0), row.get("wait_plan_action_count", 0)
     if document.report.get("target_family") == "amdgpu" and copies and waits and _pipelines(row, document):
@@ -171,6 +199,8 @@ SUGGESTIONS: Final[Mapping[str, Suggestion]] = {
     "scf.compare_pipeline_depth": _compare_depth,
     "amdgpu.pipeline_copy_waits": _copy_waits,
     "amdgpu.spill_traffic": _spill_traffic,
+    "vector.compare_static_bank_access": _static_access,
+    "vector.compare_componentwise_bank_state": _componentwise_state,
 }
 
 
