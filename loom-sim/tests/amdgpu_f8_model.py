@@ -32,11 +32,13 @@ def _is_infinite(code: int, kind: str, fnuz: bool) -> bool:
 
 
 def widened(code: int, kind: str, fnuz: bool) -> int:
-    """The bits of the f32."""
+    """The bits of the f32; gfx12, whose formats are the OCP's, makes a negative NaN."""
     if _is_infinite(code, kind, fnuz):
         return F32.inf | (F32.sign if code & 0x80 else 0)
     value = _value(code, kind, fnuz)
-    return F32.nan if value is None else F32.round(value, code & 0x80)
+    if value is None:
+        return F32.nan if fnuz else F32.nan | F32.sign
+    return F32.round(value, code & 0x80)
 
 
 def narrowed(x: int, kind: str, fnuz: bool) -> int:
@@ -44,7 +46,7 @@ def narrowed(x: int, kind: str, fnuz: bool) -> int:
     nan = 0x80 if fnuz else 0x7F
     sign = 0x80 if x & F32.sign else 0
     if F32.is_nan(x):
-        return sign | nan
+        return sign | nan if fnuz else {"fp8": 0xFF, "bf8": 0xFE}[kind]
     overflow = 0x7C if kind == "bf8" and not fnuz else nan
     codes = [c for c in range(128) if _value(c, kind, fnuz) is not None]
     largest = _value(codes[-1], kind, fnuz)

@@ -66,7 +66,8 @@ def source_lines(blocks: list[CodeBlock], declared: Location) -> SourceLines | N
         # By identity: many instructions share a location, and finding its line costs more than all else here.
         if id(location) not in places:
             span = resolve(location)  # type: ignore[arg-type]  # codes keep packet locations
-            places[id(location)] = span and SourcePlace(span.source.name, *span.source.line_column(span.start))
+            found = None if span is None else SourcePlace(span.source.name, *span.source.line_column(span.start))
+            places[id(location)] = found
         return places[id(location)]
 
     kernel = place(declared)

@@ -42,6 +42,7 @@ class Traits:
         separate_stores: stores count in a counter of their own (vscnt), not in vmcnt.
         unified_vgprs: vector and accumulation registers share one file, split by the descriptor (gfx942).
         fnuz_f8: 8-bit floats are gfx942's own formats; on gfx950 and gfx12 they are those of the OCP.
+        one_f8_nan: of narrowing to an 8-bit float and of widening one, every NaN is the same negative one (gfx12).
         late_matrix: results of the matrix cores take a wait state more after more than two passes (gfx950).
         apertures: high address words by operand code.
     """
@@ -55,6 +56,7 @@ class Traits:
     unified_vgprs: bool
     accum_offset: int = 0
     fnuz_f8: bool = False
+    one_f8_nan: bool = False
     late_matrix: bool = False
     apertures: Mapping[int, int] = _APERTURES
 
@@ -71,7 +73,7 @@ FAMILIES: Mapping[str, Traits] = MappingProxyType(
     {
         "gfx942": Traits("gfx942", -1, 124, False, False, False, True, fnuz_f8=True),
         "gfx11": Traits("gfx11", 124, 125, False, False, True, False),
-        "gfx12": Traits("gfx12", 124, 125, True, True, True, False),
+        "gfx12": Traits("gfx12", 124, 125, True, True, True, False, one_f8_nan=True),
     }
 )
 

@@ -5,8 +5,8 @@ Narrowing rounds to nearest even and keeps subnormal results. Without the overfl
 beyond the largest finite one becomes NaN where the format has no infinity.
 
 Stochastic rounding adds the upper bits of a seed below the last bit kept and truncates. Where the public documents are
-silent (what becomes of a value in the subnormal range, and the code of NaN) this is as gfx12 does it, measured on
-gfx1201 and written down in ROCm's rocjitsu; on gfx942 and gfx950 it is refused.
+silent on what becomes of a value in the subnormal range, this is as gfx12 does it, measured on gfx1201 and written down
+in ROCm's rocjitsu; on gfx942 and gfx950 it is refused. From there is also which NaN gfx12 makes: always the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ def _finite(exponent_bits: int, fnuz: bool) -> tuple[Array, int, int]:
     return finite, nan, 0x7C if exponent_bits == 5 and not fnuz else nan
 
 
-def narrow(exponent_bits: int, fnuz: bool, x: Array) -> Array:
+_ONE_NAN = {4: 0xFF, 5: 0xFE}
+"""What gfx12 makes of every NaN, by exponent bits of the format."""
+
+
+def narrow(exponent_bits: int, fnuz: bool, one_nan: bool, x: Array) -> Array:
     """f32 to codes of an 8-bit float, as uint16."""
     finite, nan, overflow = _finite(exponent_bits, fnuz)
     wide = x.astype(np.float64)
@@ -53,12 +57,16 @@ def narrow(exponent_bits: int, fnuz: bool, x: Array) -> Array:
         sign = sign & (code != 0)
     special = code >= len(finite)
     code = np.where(np.isnan(wide), nan, np.where(special, overflow, code))
-    return np.where(sign, code | 0x80, code).astype(np.uint16)
+    code = np.where(sign, code | 0x80, code)
+    if one_nan:
+        code = np.where(np.isnan(wide), _ONE_NAN[exponent_bits], code)
+    return code.astype(np.uint16)
 
 
-def narrow_pair(exponent_bits: int, fnuz: bool, low: Array, high: Array) -> Array:
+def narrow_pair(exponent_bits: int, fnuz: bool, one_nan: bool, low: Array, high: Array) -> Array:
     """Two codes in a half word, as uint16."""
-    found: Array = narrow(exponent_bits, fnuz, low) | narrow(exponent_bits, fnuz, high) << np.uint16(8)
+    first, second = (narrow(exponent_bits, fnuz, one_nan, x) for x in (low, high))
+    found: Array = first | second << np.uint16(8)
     return found
 
 
@@ -78,17 +86,17 @@ def narrow_stochastic(exponent_bits: int, byte: int, x: Array, seed: Array, old:
     code = np.minimum(code, infinity)
     code = np.where(magnitude >= np.uint32(0x7F800000), infinity, code).astype(np.uint32)
     code = code | bits >> np.uint32(24) & np.uint32(0x80)
-    code = np.where(magnitude > np.uint32(0x7F800000), np.uint32(0xFF if exponent_bits == 4 else 0xFE), code)
+    code = np.where(magnitude > np.uint32(0x7F800000), np.uint32(_ONE_NAN[exponent_bits]), code)
     place = np.uint32(8 * byte)
     found: Array = old & ~(np.uint32(0xFF) << place) | code << place
     return found
 
 
-def widen(exponent_bits: int, fnuz: bool, byte: int, word: Array) -> Array:
+def widen(exponent_bits: int, fnuz: bool, nan: int, byte: int, word: Array) -> Array:
     """The value of one byte of a word, as the bits of an f32; every NaN becomes the same one."""
     codes = word >> np.uint32(8 * byte) & np.uint32(0xFF)
     values = f8_values(exponent_bits, fnuz)[codes].astype(np.float32)
-    return np.where(np.isnan(values), np.uint32(0x7FC00000), values.view(np.uint32))
+    return np.where(np.isnan(values), np.uint32(nan), values.view(np.uint32))
 
 
 def _smeared(em: Emitter, tag: str, *values: Value) -> str | None:
@@ -107,6 +115,7 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         return _translate_stochastic(em, inst)
     kind = match["one"] or match["two"] or match["narrow"]
     bits, fnuz = _EXPONENT_BITS[kind], em.traits.fnuz_f8
+    nan = 0xFFC00000 if em.traits.one_f8_nan else 0x7FC00000
     if inst.modifiers.get("clamp", 0) or inst.modifiers.get("omod", 0):
         raise em.unsupported(f"{inst.mnemonic} with output modifiers")
     # SDWA selects only the source here: these conversions have no destination select.
@@ -114,17 +123,17 @@ def translate(em: Emitter, inst: Instruction) -> bool:
         sources = [em.source(operand, "f32" if match["narrow"] else "u32", k) for k, operand in enumerate(inst.sources)]
         names = ", ".join(s.name for s in sources)
         if match["narrow"]:
-            name = em.let(f"{em.const(narrow_pair)}({bits}, {fnuz}, {names})")
+            name = em.let(f"{em.const(narrow_pair)}({bits}, {fnuz}, {em.traits.one_f8_nan}, {names})")
             em.result(inst.results[0], "u16", Value(name, _smeared(em, "u16", *sources)))
             return True
         widening = em.const(widen)
         first = inst.modifiers.get("byte_sel", 0)
         if match["two"]:
             first = 2 * (inst.modifiers.get("op_sel", 0) & 1)
-        low = Value(em.let(f"{widening}({bits}, {fnuz}, {first}, {names})"), _smeared(em, "u32", *sources))
+        low = Value(em.let(f"{widening}({bits}, {fnuz}, {nan}, {first}, {names})"), _smeared(em, "u32", *sources))
         index = em.vector_index(inst.results[0].code)
         if match["two"]:
-            high = Value(em.let(f"{widening}({bits}, {fnuz}, {first + 1}, {names})"), low.undefined)
+            high = Value(em.let(f"{widening}({bits}, {fnuz}, {nan}, {first + 1}, {names})"), low.undefined)
             em.write_vector32(index + 1, high, em.write_mask_name)
         em.write_vector32(index, low, em.write_mask_name)
     return True
