@@ -154,14 +154,14 @@ class Arith:
 
     def add64(self, a: tuple[Word, Word], b: tuple[Word, Word], name: str | None = None) -> tuple[Word, Word]:
         """Sum of two pairs."""
-        if all(isinstance(w, int) for w in (*a, *b)):
+        if isinstance(a[0], int) and isinstance(a[1], int) and isinstance(b[0], int) and isinstance(b[1], int):
             total = (_join(a) + _join(b)) & (1 << 64) - 1
             return total & MASK32, total >> 32
         for x, y in ((a, b), (b, a)):
             if x == (0, 0):
                 return y
         emit = self.emit
-        if all(is_scalar(w) for w in (*a, *b)):
+        if is_scalar(a[0]) and is_scalar(a[1]) and is_scalar(b[0]) and is_scalar(b[1]):
             lo, hi = emit.chain("s_add_u32", "s_addc_u32", a, b)
         else:
             lo, carry = emit.packet("v_add_co_u32", a[0], b[0])

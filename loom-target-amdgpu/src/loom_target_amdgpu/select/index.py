@@ -18,7 +18,9 @@ def _set(s: Selector, op: Any, words: tuple[Word, ...], signed: bool = False) ->
 
 
 def _exact(s: Selector, op: Op) -> bool:
-    """Results that facts settle become constants."""
+    """Results that facts settle become constants; what accesses take apart themselves is not computed."""
+    if op.results[0] in s.positions:
+        return True
     number = s.exact(op.result)
     if number is None:
         return False

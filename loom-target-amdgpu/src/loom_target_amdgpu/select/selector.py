@@ -21,6 +21,7 @@ from loom_target_amdgpu.profiles import Processor
 from loom_target_amdgpu.select.arith import Arith
 from loom_target_amdgpu.select.emit import Emit
 from loom_target_amdgpu.select.linear import Computed, Coordinate, Decomposer, Leaf, Product
+from loom_target_amdgpu.select.positions import only_positions
 from loom_target_amdgpu.select.values import (
     S1,
     S2,
@@ -141,6 +142,8 @@ class Selector:
         self.symbols = symbols
         self.found = _by_name(kernel.regions[-1])
         """the operations of the body by name"""
+        self.positions = only_positions(self.found, self.facts)
+        """results that have no registers: accesses alone read them, as positions"""
         self.descriptor_set = descriptor_set
         self.layout = abi.layout_of(kernel.regions[-1].entry.args, kernel.loc)
         self.quiet: set[Value] = set()
@@ -481,7 +484,8 @@ class Selector:
             op = block.last
             while op is not None:
                 before = op.prev
-                if op.results and not any(r.is_used for r in op.results) and self._removable(op):
+                used = [r for r in op.results if r.uses or r.dependents]
+                if op.results and not used and self._removable(op):
                     self.emit.memory.pop(op, None)
                     op.erase()
                 op = before
