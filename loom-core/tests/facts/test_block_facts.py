@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 
 import numpy as np
 import pytest
@@ -253,6 +254,29 @@ def test_where_lanes_meet_they_may_differ(left: str, uniform: bool) -> None:
     assert ("v" in varying) is not uniform
     assert ("last" in varying) is not uniform
     assert "once" not in varying
+
+
+def test_long_graphs_are_looked_at_once() -> None:
+    """Uniformity and facts of 300 branches one behind the other, each of which lanes may take differently."""
+    steps = "".join(
+        f"  %p{n} = index.cmp slt, %lane, %x{n} : index\n  cfg.cond_br %p{n}, ^a{n}, ^b{n}\n"
+        f"^a{n}:\n  cfg.br ^join{n + 1}(%x{n}: index)\n^b{n}:\n  cfg.br ^join{n + 1}(%c1: index)\n"
+        f"^join{n + 1}(%x{n + 1}: index):\n"
+        for n in range(300)
+    )
+    text = (
+        'kernel.def export("k") @k() {\n  %u = index.constant 1 : index\n'
+        "  kernel.launch.config workgroups(%u, %u, %u) workgroup_size(%u, %u, %u) : index\n} launch() {\n"
+        "  %c1 = index.constant 1 : index\n  %x0 = index.constant 7 : index\n  %lane = kernel.workitem.id<x> : index\n"
+        f"{steps}  kernel.return\n}}\n"
+    )
+    module = api.parse(text)
+    (kernel,) = module.ops
+    start = time.process_time()
+    varying = {value.name for value in varying_values(kernel)}
+    assert {f"x{n}" for n in range(1, 301)} <= varying
+    assert known(module, "x300") == IntegerFacts(1, 7, 1)
+    assert time.process_time() - start < 10
 
 
 # -- nothing that occurs contradicts facts ----------------------------------------------------------------------

@@ -120,24 +120,31 @@ class _Behind:
         found = self._found.get(branch)
         if found is None:
             assert branch.parent is not None
-            behind = _reachable(branch.successors)
+            behind = _reachable(branch.successors, _successors)
             found = [argument for block in behind for argument in block.args]
             if branch.parent in behind:
-                around = [block for block in behind if branch.parent in _reachable([block])]
+                leading: dict[Block, list[Block]] = {}
+                for block in behind:
+                    for following in _successors(block):
+                        leading.setdefault(following, []).append(block)
+                around = _reachable([branch.parent], lambda block: leading.get(block, []))
                 found += [r for block in around for outer in block for op in outer.walk() for r in op.results]
             self._found[branch] = found
         return found
 
 
-def _reachable(blocks: Sequence[Block]) -> set[Block]:
+def _successors(block: Block) -> Sequence[Block]:
+    return block.last.successors if block.last is not None else []
+
+
+def _reachable(blocks: Sequence[Block], following: Callable[[Block], Sequence[Block]]) -> set[Block]:
     found = set(blocks)
     pending = list(found)
     while pending:
-        end = pending.pop().last
-        for following in end.successors if end is not None else ():
-            if following not in found:
-                found.add(following)
-                pending.append(following)
+        for block in following(pending.pop()):
+            if block not in found:
+                found.add(block)
+                pending.append(block)
     return found
 
 
