@@ -94,7 +94,9 @@ def emit_hsaco(request: EmitRequest) -> EmitResult:
         "entries": [entry(symbol, c, processor) for symbol, c in named],
         "details": partial(details, named, processor),
     }
-    return EmitResult(Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, module)
+    return EmitResult(
+        Artifact(f"{module.name or 'module'}.hsaco", "executable", data), (), report, partial(lower_module, request)
+    )
 
 
 def _constant_data(kernels: Sequence[CompiledKernel], module: Module) -> list[DataImage]:

@@ -1,11 +1,8 @@
-"""Turning the interface of a Low kernel into machine operations: storage, bindings and arguments.
-
-Works on a copy, so that the Low that is printed keeps its storage and resource operations.
-"""
+"""Turning the interface of a Low kernel into machine operations: storage, bindings and arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
@@ -28,10 +25,10 @@ class Materialized:
     """A kernel ready for conversion, and what its interface takes.
 
     Attributes:
-        kernel: the rewritten copy.
+        kernel: the rewritten kernel.
         layout: its argument segment.
         lds_bytes, private_bytes: storage it reserves.
-        memory, locks: the given tables, keyed by the copy's operations.
+        memory, locks: the given tables, keyed by operations.
     """
 
     kernel: low.KernelDef
@@ -45,21 +42,12 @@ class Materialized:
 def materialize(
     kernel: low.KernelDef, descriptor_set: DescriptorSet, memory: Mapping[Op, MemoryAccess], locks: Mapping[Op, int]
 ) -> Materialized:
-    """Copy the kernel and replace storage, resources and arguments.
+    """Replace storage, resources and arguments of a kernel, in place.
 
     Raises:
         LoomError: bindings or live-ins that break the rules of the interface.
     """
-    originals = list(kernel.body.ops())
-    copy: Any = kernel.clone({})
-    ops = list(copy.body.ops())
-    copies = dict(zip(originals, ops, strict=True))
-    result = _Rewriter(copy, ops, descriptor_set).run()
-    return evolve(
-        result,
-        memory={copies[op]: access for op, access in memory.items() if op in copies},
-        locks={copies[op]: number for op, number in locks.items() if op in copies},
-    )
+    return evolve(_Rewriter(kernel, descriptor_set).run(), memory=memory, locks=locks)
 
 
 _INTERFACE: Final = frozenset(
@@ -72,10 +60,9 @@ _INTERFACE: Final = frozenset(
 
 
 class _Rewriter:
-    def __init__(self, kernel: low.KernelDef, ops: Iterable[Op], descriptor_set: DescriptorSet) -> None:
-        """``ops`` are those of the kernel's body."""
+    def __init__(self, kernel: low.KernelDef, descriptor_set: DescriptorSet) -> None:
         self._kernel = kernel
-        self._interface_ops = [op for op in ops if op.name in _INTERFACE]
+        self._interface_ops = [op for op in kernel.body.ops() if op.name in _INTERFACE]
         self._set = descriptor_set
         self._entry: Block = kernel.body.entry
         self._offsets: dict[Value, tuple[str, int]] = {}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import heapq
+from bisect import insort
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -311,9 +312,9 @@ class _BlockScheduler:
                 continue
             heapq.heappush(self._pending, (self._earliest[node], node))
             if self._pressure is not None:
-                heapq.heappush(self._by_source, node)
+                insort(self._by_source, node)
                 if node in self._last_users:
-                    heapq.heappush(self._killers, node)
+                    insort(self._killers, node)
 
     def _satisfy(self, node: int, start: int) -> list[int]:
         """Tell the successors of ``node``; returns those that wait for nothing else."""
@@ -344,7 +345,7 @@ class _BlockScheduler:
             for last in self._pressure.place(node):
                 self._last_users.add(last)
                 if not self._missing[last] and not self._done[last]:
-                    heapq.heappush(self._killers, last)
+                    insort(self._killers, last)
         self._release(self._satisfy(node, self._cycle - 1))
 
     def _resources_free(self, node: int) -> int:
@@ -427,23 +428,22 @@ class _BlockScheduler:
         frees most registers of ``banks`` (all, if None); the first in source order if none frees any."""
         best: tuple[int, int] | None = None
         first: int | None = None
-        for heap in (self._by_source, self._killers):
-            looked: list[int] = []
-            while heap and len(looked) < _LOOK:
-                node = heapq.heappop(heap)
+        for nodes in (self._by_source, self._killers):
+            place = 0
+            while place < len(nodes) and place < _LOOK:
+                node = nodes[place]
                 if self._done[node]:
+                    del nodes[place]
                     continue
-                looked.append(node)
+                place += 1
                 units = 0
                 for bank, count in pressure.change(node).items():
                     if banks is None or bank in banks:
                         units += count
                 if best is None or (units, node) < best:
                     best = (units, node)
-            if looked and first is None:
-                first = looked[0]
-            for node in looked:
-                heapq.heappush(heap, node)
+            if place and first is None:
+                first = nodes[0]
         if best is None:
             return None
         return best[1] if best[0] <= 0 else first

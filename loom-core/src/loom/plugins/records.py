@@ -87,13 +87,13 @@ class EmitRequest:
 class EmitResult:
     """What an emitter makes: the primary artifact, further ones, report data by group, and the target Low.
 
-    The Low is text, or a module that is printed when somebody asks.
+    The Low is text, or something that makes the module when somebody asks for its text.
     """
 
     primary: Artifact
     extras: tuple[Artifact, ...] = ()
     report: Mapping[str, object] = field(factory=dict)
-    low: Module | str | None = field(default=None, repr=False)
+    low: Callable[[], Module] | str | None = field(default=None, repr=False)
 
     @property
     def low_text(self) -> str | None:
@@ -102,7 +102,7 @@ class EmitResult:
             return self.low
         from loom.text.printer import print_module
 
-        return print_module(self.low)
+        return print_module(self.low())
 
 
 @record
