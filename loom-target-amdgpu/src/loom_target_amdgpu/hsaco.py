@@ -14,7 +14,7 @@ from loom.low.convert import to_machine
 from loom.low.descriptors import DescriptorSet
 from loom.low.machine import Block, Function, Instruction, MemoryAccess
 from loom.low.proof import prove_allocation, prove_schedule, refuted
-from loom.low.schedule import Strategy, schedule
+from loom.low.schedule import Strategy, TableModel, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
 from loom_target_amdgpu.check_distances import DistanceCheckError, check_distances
@@ -32,6 +32,7 @@ from loom_target_amdgpu.hazards import insert_hazard_waits
 from loom_target_amdgpu.layout import assemble, source_lines
 from loom_target_amdgpu.machine_code import Assembler
 from loom_target_amdgpu.materialize import Materialized, materialize
+from loom_target_amdgpu.occupancy import issue_cycles, pays, tighter_limit, waves_of
 from loom_target_amdgpu.profiles import Processor, WorkgroupIds, waves_per_simd
 from loom_target_amdgpu.schedule import model
 from loom_target_amdgpu.waits import WaitCounts, WaitInserter
@@ -137,11 +138,8 @@ def compile_kernel(
         locks=ready.locks,
     )
     before = function.order()
-    scopes = schedule(function, model(processor), strategy)
-    if check:
-        prove_schedule(before, function, "amdgpu")
     try:
-        allocation = allocate(function)
+        scopes, allocation = _place(function, processor, strategy, check, before)
     except AllocationError as error:
         raise fail(
             "TARGET/022",
@@ -188,6 +186,49 @@ def compile_kernel(
         inserted=Inserted(pairs, clauses, delays),
         stages=Stages(function, before, allocation),
     )
+
+
+def _place(
+    function: Function,
+    processor: Processor,
+    strategy: Strategy,
+    check: bool,
+    source_order: Mapping[Block, Sequence[Instruction]],
+) -> tuple[int, Allocation]:
+    """Schedule in place and allocate; once more where that lets more waves in and pays. Returns the scopes too.
+
+    Raises:
+        AllocationError: there are too few registers.
+    """
+    plan = model(processor)
+
+    def attempt(plan: TableModel) -> tuple[int, Allocation]:
+        scopes = schedule(function, plan, strategy)
+        if check:
+            prove_schedule(source_order, function, "amdgpu")
+        return scopes, allocate(function)
+
+    scopes, allocation = attempt(plan)
+    limit = tighter_limit(function, allocation, processor) if strategy is Strategy.LATENCY else None
+    if limit is None:
+        return scopes, allocation
+    found = issue_cycles(function, plan), waves_of(allocation, processor), allocation
+    order = function.order()
+    _reorder(function, source_order)
+    try:
+        _, other = attempt(evolve(plan, limits={**plan.limits, "amdgpu.vgpr": limit}))
+    except AllocationError:
+        _reorder(function, order)
+        return scopes, allocation
+    if pays(found, (issue_cycles(function, plan), waves_of(other, processor), other)):
+        return scopes, other
+    _reorder(function, order)
+    return scopes, allocation
+
+
+def _reorder(function: Function, order: Mapping[Block, Sequence[Instruction]]) -> None:
+    for block in function.blocks:
+        block.instructions = list(order[block])
 
 
 def _prove_passes(before: Snapshot, blocks: list[CodeBlock], processor: Processor, kernel: low.KernelDef) -> None:

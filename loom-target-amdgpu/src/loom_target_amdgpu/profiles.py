@@ -287,6 +287,12 @@ def waves_per_simd(processor: Processor, wave_size: int, vgprs: int, agprs: int 
     return waves
 
 
+def vgprs_for_waves(processor: Processor, wave_size: int, waves: int, agprs: int = 0) -> int:
+    """The most vector registers with which so many waves of a kernel fit on one SIMD; none if they never do."""
+    file = processor.vector_file[wave_size]
+    return max(0, file.registers // waves // file.granule * file.granule - agprs)
+
+
 _SIMDS: Final = 4
 """SIMDs that share workgroup storage: of a compute unit, or of a pair of those in WGP mode."""
 _LDS_GRANULE: Final = 512
