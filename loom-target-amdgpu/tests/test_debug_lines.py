@@ -159,10 +159,11 @@ def test_same_input_same_bytes() -> None:
     assert _compiled(TWO_KERNELS, "gfx1100") == _compiled(TWO_KERNELS, "gfx1100")
 
 
+@pytest.mark.parametrize("example", ["tiled_matmul", "row_moments"])
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_instruction_has_a_line(target: str) -> None:
+def test_every_instruction_has_a_line(target: str, example: str) -> None:
     """Waits, moves and address arithmetic too: they serve an instruction that somebody wrote."""
-    source = (EXAMPLES / "tiled_matmul.loom").read_text()
+    source = (EXAMPLES / f"{example}.loom").read_text()
     data = _compiled(source, target)
     table = read_line_table(data)
     lines = source.splitlines()

@@ -56,7 +56,8 @@ def source_lines(blocks: list[CodeBlock], declared: Location) -> SourceLines | N
     """Where the code comes from, or ``None`` when it is not known where the kernel, ``declared``, does.
 
     What the compiler inserted without a place of its own (moves, spills, idle instructions) serves the next
-    instruction of its block that has one, and at the end of a block the last that has.
+    instruction of its block that has one, and at the end of a block the last that has. A block of nothing else only
+    prepares registers for the block after it.
     """
     from loom_target_amdgpu.code_object.debug_lines import SourceLines, SourcePlace, SourceRow
 
@@ -74,13 +75,13 @@ def source_lines(blocks: list[CodeBlock], declared: Location) -> SourceLines | N
     if kernel is None:
         return None
     rows = []
-    offset = 0
-    for block in blocks:
+    offset = sum(code.size for block in blocks for code in block.code)
+    following: SourcePlace | None = None
+    for block in reversed(blocks):
         found = [place(code.loc) for code in block.code]
-        following = next((one for one in reversed(found) if one is not None), None)
-        for number in reversed(range(len(found))):
-            following = found[number] = found[number] or following
-        for code, one in zip(block.code, found, strict=True):
-            rows.append(SourceRow(offset, one))
-            offset += code.size
-    return SourceLines(kernel, tuple(rows))
+        following = next((one for one in reversed(found) if one is not None), following)
+        for code, one in zip(reversed(block.code), reversed(found), strict=True):
+            following = one or following
+            offset -= code.size
+            rows.append(SourceRow(offset, following))
+    return SourceLines(kernel, tuple(reversed(rows)))
