@@ -86,6 +86,35 @@ def test_invariant_operations_leave_loops() -> None:
     assert "addi<nsw>" in hoisted(*(line.replace("addi %a, %a", "addi<nsw> %a, %a") for line in LINES)).partition("%s = scf")[2]
 
 
+CONDITION_LOOP = (
+    "%last, %r = scf.while (%k = %c0 : index, %t = %a : i32) -> (index, i32) {",
+    "  %first = scalar.divsi %a, %a : i32",
+    "  %go = index.cmp slt, %k, %n : index",
+    "  %kept = scalar.addi %t, %first : i32",
+    "  scf.condition %go, %k, %kept : i1, index, i32",
+    "} do (%j: index, %u: i32) {",
+    "  %quotient = scalar.remsi %a, %a : i32",
+    "  %product = scalar.muli %a, %a : i32",
+    "  %sum = scalar.addi %u, %quotient : i32",
+    "  %total = scalar.addi %sum, %product : i32",
+    "  %next = index.add %j, %c1 : index",
+    "  scf.yield %next, %total : index, i32",
+    "}",
+    "func.return %r : i32",
+)
+
+
+def test_invariant_operations_leave_condition_loops() -> None:
+    """The first region runs in any case, so that even a division leaves it; the second one may not run."""
+    front = hoisted(*CONDITION_LOOP).partition("scf.while")[0]
+    assert "%first = scalar.divsi" in front
+    assert "%product = scalar.muli" in front
+    assert "%quotient" not in front
+    assert "%go" not in front
+    fenced = hoisted(*CONDITION_LOOP[:6], "  scf.schedule.fence", *CONDITION_LOOP[6:]).partition("scf.while")[0]
+    assert "%first" not in fenced
+
+
 @pytest.mark.parametrize(("end", "moves"), [("%c3", True), ("%n", False)])
 def test_what_may_trap_moves_only_when_it_is_sure_to_run(end: str, moves: bool) -> None:
     text = hoisted(

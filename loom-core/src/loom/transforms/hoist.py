@@ -25,32 +25,33 @@ WRAPPING: Final = frozenset(
 
 
 def hoist_invariants(function: Op, target_facts: Mapping[str, object], *, version: Version | None = None) -> int:
-    """Move invariant operations in front of the counted loops of a function, innermost first; how many moved."""
+    """Move invariant operations in front of the loops of a function, innermost first; how many moved."""
     version = version or Version(function, target_facts)
-    facts = version.facts
     moved = 0
-    for loop in [op for op in function.walk() if op.name == "scf.for"][::-1]:
-        moved += _hoist(loop, facts)
+    for loop in [op for op in function.walk() if op.name in ("scf.for", "scf.while")][::-1]:
+        moved += _hoist(loop, version.facts)
     if moved:
         version.changed()
     return moved
 
 
 def _hoist(loop: Any, facts: FunctionFacts) -> int:
-    block = loop.body.entry
-    if any(op.name == FENCE for op in block):
+    blocks = [region.entry for region in loop.regions]
+    if any(op.name == FENCE for block in blocks for op in block):
         return 0
-    runs = facts.integer(loop.upper, loop).lo > facts.integer(loop.lower, loop).hi
-    inside: set[Value] = set(block.args)
+    # The first region of a condition loop runs at least once, whatever its second one does.
+    runs = loop.name == "scf.while" or facts.integer(loop.upper, loop).lo > facts.integer(loop.lower, loop).hi
+    inside: set[Value] = {argument for block in blocks for argument in block.args}
     moved = 0
-    for op in block:
-        if _is_movable(op, runs) and not any(v in inside for v in _taken(op)):
-            op.detach()
-            op.insert_before(loop)
-            moved += 1
-            continue
-        for inner in op.walk():
-            inside.update(inner.results)
+    for block in blocks:
+        for op in block:
+            if _is_movable(op, runs and block is blocks[0]) and not any(v in inside for v in _taken(op)):
+                op.detach()
+                op.insert_before(loop)
+                moved += 1
+                continue
+            for inner in op.walk():
+                inside.update(inner.results)
     return moved
 
 
