@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from loom.plugins.math_policy import ELEMENTARY, MathPolicy
 from loom.plugins.records import TargetProfile
 
 CONTRACT: Final = "spirv.logical.core"
@@ -31,6 +32,23 @@ FACTS: Final[Mapping[str, object]] = MappingProxyType(
     }
 )
 
+_PRECISE_IN_F64: Final = frozenset(
+    {
+        "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "cbrtf", "asinf", "acosf", "atanf", "atan2f",
+        "sinturnsf", "costurnsf", "tanhf", "logisticf", "siluf", "softplusf",
+    }
+)  # fmt: skip
+MATH: Final = MathPolicy(
+    "spirv.math",
+    MappingProxyType(
+        {
+            name: frozenset({"f16", "f32", "f64"} if name in _PRECISE_IN_F64 else {"f16", "f32"})
+            for name in sorted(ELEMENTARY)
+        }
+    ),
+)
+"""Selection computes f16 and f32 in f64; not all of these sequences have the digits of f64 itself."""
+
 PROFILE: Final = TargetProfile(
     family="spirv",
     selector="vulkan1.3+bda",
@@ -40,4 +58,5 @@ PROFILE: Final = TargetProfile(
     record=RECORD,
     satisfies=frozenset({"vulkan1.3+bda"}),
     summary="Vulkan 1.3 compute kernels that take buffers by address",
+    math=MATH,
 )

@@ -11,10 +11,12 @@ import attrs
 from loom.facts.analysis import FunctionFacts
 from loom.ir.core import Block, Op
 from loom.ir.diagnostics import fail
+from loom.transforms.legalize_math import legalize_math
 from loom_target_spirv.abi import KernelAbi, ModuleAbi, Parameter, Root, place_kernel, record_abi
 from loom_target_spirv.enumerants import ExecutionMode
 from loom_target_spirv.exact_fma import FmaMethod
 from loom_target_spirv.module import ModuleBuilder
+from loom_target_spirv.profiles import MATH
 from loom_target_spirv.select.atomics import ATOMIC_RULES
 from loom_target_spirv.select.collectives import COLLECTIVE_RULES
 from loom_target_spirv.select.context import Context
@@ -157,6 +159,7 @@ def _lower(
     target_facts: Mapping[str, object],
     options: Options,
 ) -> LoweredKernel:
+    legalize_math(kernel, MATH)
     function = module.function(abi.name)
     module.entry_point(function, abi.name, abi.local_size)
     context = Context(

@@ -1,7 +1,8 @@
 """Selection of the elementary functions.
 
 f16 and f32 are computed in f64 and rounded once; with `afn` the driver's own instruction serves where there is
-one.  f64 has the functions whose error stays within a few units of its last place.
+one.  Of f64 come only the functions whose error stays within a few units of its last place; the others are
+arithmetic before selection begins (see `loom_target_spirv.profiles.MATH`).
 """
 
 from __future__ import annotations
@@ -56,14 +57,6 @@ UNARY: Final[dict[str, Callable[[Real], Real]]] = {
 BINARY: Final[dict[str, Callable[[Real, Real], Real]]] = {"powf": e.power, "atan2f": e.atan2}
 """Functions of two operands."""
 
-PRECISE_IN_F64: Final = frozenset(
-    {
-        "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "rsqrtf", "cbrtf", "asinf", "acosf", "atanf",
-        "atan2f", "sinturnsf", "costurnsf", "tanhf", "logisticf", "siluf", "softplusf",
-    }
-)  # fmt: skip
-"""Functions that f64 operands may have."""
-
 APPROXIMATE: Final[dict[str, GLSLstd450]] = {
     "expf": GLSLstd450.Exp,
     "exp2f": GLSLstd450.Exp2,
@@ -100,22 +93,6 @@ def _call(context: Context, name: str, operands: Sequence[Value]) -> Value:
     return context.function.call(helper, *operands)
 
 
-def _refuse(context: Context, op: Op, name: str) -> Exception:
-    return context.refuse(
-        op,
-        "LOWERING/035",
-        f"'{op.name}' has no f64 form of full precision for SPIR-V",
-        hint="compute in f32",
-        phase_name="spirv",
-        policy_name="spirv.logical.core",
-        recipe_name="",
-        math_op=name,
-        lane_domain="scalar",
-        element_type="f64",
-        constraint_key="spirv.math.f64",
-    )
-
-
 def _narrowed(context: Context, wide: Value, like: Value) -> Value:
     if like.type == F64:
         return wide
@@ -133,8 +110,6 @@ def _function(name: str) -> FloatRule:
         type_ = operands[0].type
         if "afn" in fast_flags(op) and name in APPROXIMATE and type_ != F64:
             return context.function.glsl(APPROXIMATE[name], type_, *operands)
-        if type_ == F64 and name not in PRECISE_IN_F64:
-            raise _refuse(context, op, name)
         result = _call(context, name, [_widened(context, operand) for operand in operands])
         return _narrowed(context, result, operands[0])
 
@@ -149,8 +124,6 @@ def _square_root(context: Context, op: Op, operands: Sequence[Value]) -> Value:
 def _gelu(context: Context, op: Op, operands: Sequence[Value]) -> Value:
     """The three variants, computed in f64."""
     variant, scale = op.attribute("variant"), op.attribute("scale")
-    if operands[0].type == F64 and variant == "erf":
-        raise _refuse(context, op, "geluf")
     x = Real(context.function, _widened(context, operands[0]))
     if variant == "erf":
         result = error_function.gelu(x)

@@ -276,8 +276,8 @@ class Real:
         The integer is right in its low 32 bits as a signed number; for other arguments both are some number.
         """
         shifted = self + _INTEGER_SHIFT
-        word = self.code.op("trunci", I32, shifted.bits().value)
-        return shifted - _INTEGER_SHIFT, Bits(self.code, self.code.op("extsi", I64, word))
+        # Not by a conversion of 32 bits: Mesa's Vulkan drivers misjudge comparisons of such numbers in 64 bits.
+        return shifted - _INTEGER_SHIFT, (shifted.bits() << 32).arithmetic_shift(32)
 
 
 def power_of_two(exponent: Bits) -> Real:
