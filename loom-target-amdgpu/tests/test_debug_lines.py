@@ -256,6 +256,27 @@ def test_tables_of_clang(flags: tuple[str, ...], tmp_path: Path) -> None:
     assert table.addresses("twice.h", 2)
 
 
+@needs_clang
+def test_lines_of_code_that_the_linker_left_out(tmp_path: Path) -> None:
+    unused = "__attribute__((noinline, visibility(\"hidden\"))) int unused(int *p, int n) {\n"
+    unused += "  for (int i = 0; i < n; ++i) {\n" + "    p[i] = p[i] / (i + 1) + i % 7;\n" * 40 + "  }\n  return n;\n}\n"
+    kernel = "__attribute__((amdgpu_kernel, visibility(\"protected\"))) void k(int *p) {\n  *p = 1;\n}\n"
+    (tmp_path / "k.c").write_text(unused + kernel)
+    options = ["-target", "amdgcn-amd-amdhsa", "-mcpu=gfx1100", "-O1", "-g", "-nogpulib", "-ffreestanding"]
+    options += ["-ffunction-sections", "-Wl,--gc-sections"]
+    _tool(CLANG, *options, "k.c", "-o", "k.hsaco", cwd=tmp_path)
+    data = (tmp_path / "k.hsaco").read_bytes()
+    assert min(_dumped_rows(tmp_path / "k.hsaco")) == 0
+    code, table = read_code_object(data), read_line_table(data)
+    start = code.kernels["k"].entry_address
+    assert max(_dumped_rows(tmp_path / "k.hsaco")) > start  # what was left out would reach over the kernel
+    lines = len(unused.splitlines())
+    places = [table.at(address) for address, _ in _instructions(code)]
+    assert {place.line for place in places if place is not None} <= {lines + 1, lines + 2, lines + 3}
+    assert places[0] is not None
+    assert table.addresses("k.c", 3) == ()
+
+
 def test_damaged_tables_are_refused() -> None:
     """Whatever is in the file: a table, or an error that says where."""
     data = _compiled((EXAMPLES / "saxpy.loom").read_text(), "gfx1100")

@@ -48,11 +48,15 @@ class LineTable:
     """The rows of a code object.
 
     Args:
-        sequences: each a run of rows by rising address, the last of which only ends it.
+        sequences: each a run of rows by rising address, the last of which only ends it. Linkers move the rows of code
+            that they leave out to address 0, where no code can be, or let them run into others; such are left out.
     """
 
     def __init__(self, sequences: Sequence[Sequence[Row]] = ()) -> None:
-        rows = [row for sequence in sorted(sequences, key=lambda s: s[0].address) for row in sequence]
+        rows: list[Row] = []
+        for sequence in sorted(sequences, key=lambda s: s[0].address):
+            if sequence[0].address and (not rows or rows[-1].address <= sequence[0].address):
+                rows += sequence
         self._rows = rows
         self._addresses = [row.address for row in rows]
 
