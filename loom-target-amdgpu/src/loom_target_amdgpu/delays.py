@@ -116,15 +116,33 @@ def _latency(row: Row, kind: str) -> int:
     return _DOUBLE_CYCLES if "_f64" in row.mnemonic else _VECTOR_CYCLES
 
 
+class _Traits(NamedTuple):
+    """What delays need to know of an instruction.
+
+    ``written`` is what its results wait for directly behind it; ``drains`` says that nothing is outstanding behind it,
+    ``waits`` that this depends on what it waits for.
+    """
+
+    kind: str | None
+    written: _Age | None
+    drains: bool
+    waits: bool
+
+
 @cache
-def _written(row: Row, kind: str) -> _Age:
-    """What a result of the instruction waits for directly behind it."""
+def _traits(row: Row) -> _Traits:
+    kind = kind_of(row)
+    drains, waits = row.format in _DRAINING, row.mnemonic in ("s_waitcnt_depctr", "s_wait_alu")
+    if kind is None:
+        return _Traits(None, None, drains, waits)
     left = _latency(row, kind) - 1  # one passed while it issued
     if kind == "vector":
-        return _Age(vector=1, left=left)
-    if kind == "trans":
-        return _Age(trans=1, trans_left=left)
-    return _Age(scalar=left)
+        written = _Age(vector=1, left=left)
+    elif kind == "trans":
+        written = _Age(trans=1, trans_left=left)
+    else:
+        written = _Age(scalar=left)
+    return _Traits(kind, written, drains, waits)
 
 
 def _is_hidden(code: Code, unit: int) -> bool:
@@ -172,20 +190,18 @@ class _Clock:
                 pending = age if pending is None else pending.merged(age)
         return pending
 
-    def issue(self, code: Code, kind: str | None) -> None:
+    def issue(self, code: Code, traits: _Traits) -> None:
         """Account for an instruction that has been issued."""
-        row = code.row
-        if row.format in _DRAINING or (
-            row.mnemonic in ("s_waitcnt_depctr", "s_wait_alu") and not _VDST.get(code.codes["simm16"])
-        ):
+        row, kind, written = code.row, traits.kind, traits.written
+        if traits.drains or (traits.waits and not _VDST.get(code.codes["simm16"])):
             self._known.clear()
             return
         self._cycles += int(code.codes["simm16"]) + 1 if row.mnemonic == "s_nop" else 1
-        if kind is None:
+        if written is None:
             return
         self._vectors += kind == "vector"
         self._transcendentals += kind == "trans"
-        now = (_written(row, kind), self._vectors, self._transcendentals, self._cycles)
+        now = (written, self._vectors, self._transcendentals, self._cycles)
         for unit in code.writes:
             if unit >= VGPR or not _is_hidden(code, unit):
                 self._known[unit] = now
@@ -241,12 +257,12 @@ def _walk(block: CodeBlock, clock: _Clock) -> list[tuple[int, list[int]]]:
     """What the instructions of a block wait for, by position; the clock moves on to the end."""
     found = []
     for position, code in enumerate(block.code):
-        kind = kind_of(code.row)
-        if kind is not None:
+        traits = _traits(code.row)
+        if traits.kind is not None:
             pending = clock.take(code)
             if pending is not None:
                 found.append((position, pending.waits()))
-        clock.issue(code, kind)
+        clock.issue(code, traits)
     return found
 
 

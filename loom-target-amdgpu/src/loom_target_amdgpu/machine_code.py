@@ -208,6 +208,7 @@ class Assembler:
         self.table = family_table(family)
         self.names = registers(family).codes
         self._rows: dict[tuple[str, str | None, str | None], Row] = {}
+        self._encodings: dict[Descriptor, tuple[Encoding, tuple[_Form, ...]]] = {}
 
     def plain(
         self,
@@ -242,10 +243,14 @@ class Assembler:
         Raises:
             LoomError: the registers or immediates do not fit the instruction (authored code only).
         """
-        encoding = descriptor.encoding
-        assert isinstance(encoding, Encoding)
+        known = self._encodings.get(descriptor)
+        if known is None:
+            assert isinstance(descriptor.encoding, Encoding)
+            found = _encodings(descriptor.encoding, self.family, self.wave)
+            known = self._encodings[descriptor] = (descriptor.encoding, found)
+        encoding, forms = known
         problem = ""
-        for row, fields in _encodings(encoding, self.family, self.wave):
+        for row, fields in forms:
             try:
                 codes, modifiers, literal = self._fields(row, encoding, fields, results, operands, immediates)
                 data = encode(row, codes, modifiers, literal)
@@ -326,6 +331,8 @@ class Assembler:
     def _bus_problem(self, row: Row, codes: Mapping[str, int]) -> str:
         """Why a vector instruction reads too many scalar values; empty if it does not."""
         names, vcc = _scalar_sources(row)
+        if len(names) + vcc <= self.constant_bus:
+            return ""
         scalars = {code for name in names if (code := codes[name]) < VGPR and not 128 <= code < LITERAL}
         if vcc:
             scalars.add(VCC)
@@ -333,11 +340,13 @@ class Assembler:
         return f"{len(scalars)} scalar values, the limit is {limit}" if len(scalars) > limit else ""
 
 
+_Form = tuple[Row, tuple[tuple[OperandField, Source], ...]]
+"""A row that can encode a descriptor, and its fields with where they come from."""
+
+
 @cache
-def _encodings(
-    encoding: Encoding, family: str, wave: int
-) -> tuple[tuple[Row, tuple[tuple[OperandField, Source], ...]], ...]:
-    """The rows that can encode a descriptor, each with its fields and where they come from."""
+def _encodings(encoding: Encoding, family: str, wave: int) -> tuple[_Form, ...]:
+    """The forms that can encode a descriptor."""
     return tuple(
         (row, tuple(zip((o for o in row.operands if o.ranges), encoding.sources, strict=True)))
         for row in rows(encoding, family, wave)
@@ -349,8 +358,8 @@ def _scalar_sources(row: Row) -> tuple[tuple[str, ...], bool]:
     """Names of the operands of a vector instruction that may read scalars, and whether it reads ``vcc`` anyway."""
     if not row.format.startswith("VOP"):
         return (), False
-    named = (o.name for o in row.operands if o.ranges and o.direction != "out" and o.kind not in _PLAIN)
-    return tuple(named), "vcc" in row.implicit_reads
+    sources = [o for o in row.operands if o.ranges and o.direction != "out" and o.kind not in (*_PLAIN, "vgpr")]
+    return tuple(operand.name for operand in sources), "vcc" in row.implicit_reads
 
 
 def _bits(value: object) -> int:

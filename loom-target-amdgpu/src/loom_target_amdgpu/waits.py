@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from operator import is_
 from typing import Final
 
 from loom.ir.records import mutable_record
 from loom_target_amdgpu.expand import CodeBlock
 from loom_target_amdgpu.isa.tables import Row
-from loom_target_amdgpu.isa.waits import Counter, maximum, same_counter
+from loom_target_amdgpu.isa.waits import Counter, maximum, same_counter, waitcnt_immediate
 from loom_target_amdgpu.machine_code import Assembler, Code, spliced
 
 _VECTOR_MEMORY: Final = frozenset(
@@ -65,10 +66,11 @@ class _Pending:
     """One hardware counter: registers with a pending transfer, and what is known of the rest.
 
     ``ordered`` has the number of the operation that a register waits for, counted as ``issued`` counts them from the
-    start of the block; what was issued before the block has numbers from 0 down.
+    start of the block; what was issued before the block has numbers from 0 down. What several blocks start with is
+    ``shared``, and stays as it is.
     """
 
-    __slots__ = ("busy", "flat", "issued", "ordered", "unordered")
+    __slots__ = ("busy", "flat", "issued", "ordered", "shared", "unordered")
 
     def __init__(self) -> None:
         self.issued = 0
@@ -76,33 +78,39 @@ class _Pending:
         self.unordered: set[int] = set()
         self.busy = False
         self.flat = False
+        self.shared = False
 
-    def following(self, limit: int) -> _Pending:
-        """The same at the start of a block that follows. More than ``limit`` younger operations are as good as so
-        many."""
+    def copy(self, limit: int) -> _Pending:
+        """The same at the start of a block. More than ``limit`` younger operations are as good as so many."""
         fresh = _Pending()
-        if self.busy:
-            issued = self.issued
-            oldest = issued - limit
-            fresh.ordered = {u: number - issued if number > oldest else -limit for u, number in self.ordered.items()}
-            fresh.unordered = self.unordered.copy()
-            fresh.busy, fresh.flat = True, self.flat
+        issued = self.issued
+        oldest = issued - limit
+        fresh.ordered = {u: number - issued if number > oldest else -limit for u, number in self.ordered.items()}
+        fresh.unordered = self.unordered.copy()
+        fresh.busy, fresh.flat = self.busy, self.flat
         return fresh
 
-    def join(self, other: _Pending) -> bool:
-        """Take in another path to the start of a block; whether anything changed."""
-        changed = False
-        for unit, number in other.ordered.items():
-            if self.ordered.get(unit, number - 1) < number:
-                self.ordered[unit] = number
-                changed = True
-        if not other.unordered <= self.unordered:
-            self.unordered |= other.unordered
-            changed = True
-        if (other.busy and not self.busy) or (other.flat and not self.flat):
-            self.busy, self.flat = self.busy or other.busy, self.flat or other.flat
-            changed = True
-        return changed
+    def following(self, limit: int) -> _Pending:
+        """What blocks that follow start with."""
+        found = self.copy(limit) if self.issued else self
+        found.shared = True
+        return found
+
+    def joined(self, other: _Pending) -> _Pending:
+        """With another path to the start of a block; the same object where that adds nothing."""
+        if other is self:
+            return self
+        known = self.ordered
+        nearer = {unit: n for unit, n in other.ordered.items() if unit not in known or known[unit] < n}
+        flags = (self.busy or other.busy, self.flat or other.flat)
+        if not nearer and other.unordered <= self.unordered and flags == (self.busy, self.flat):
+            return self
+        found = _Pending()
+        found.ordered = {**known, **nearer}
+        found.unordered = self.unordered | other.unordered
+        found.busy, found.flat = flags
+        found.shared = True
+        return found
 
     def needed(self, units: tuple[int, ...]) -> int | None:
         """How many operations may stay outstanding once these registers are touched; None: any number."""
@@ -115,15 +123,16 @@ class _Pending:
             return 0
         return self.issued - max(ordered[unit] for unit in units if unit in ordered)
 
-    def wait(self, count: int) -> None:
-        """At most ``count`` operations are outstanding now."""
-        if count == 0:
-            self.ordered.clear()
-            self.unordered.clear()
-            self.busy = self.flat = False
-            return
-        oldest = self.issued - count
-        self.ordered = {unit: number for unit, number in self.ordered.items() if number > oldest}
+    def after(self, count: int) -> _Pending:
+        """The same when at most ``count`` operations are outstanding any more."""
+        found = _Pending()
+        if count:
+            oldest = self.issued - count
+            found.issued = self.issued
+            found.ordered = {unit: number for unit, number in self.ordered.items() if number > oldest}
+            found.unordered = self.unordered.copy()
+            found.busy, found.flat = self.busy, self.flat
+        return found
 
 
 @mutable_record
@@ -155,6 +164,7 @@ class WaitInserter:
         self._family = assembler.family
         self._counters, self._places, self._limits = _counters(assembler.family)
         self._started: dict[Row, tuple[int, ...]] = {}
+        self._instructions: dict[tuple[tuple[int, int], ...], list[tuple[str, dict[str, int]]]] = {}
         self.counts = WaitCounts(explicit=sum(code.drains is not None for block in blocks for code in block.code))
 
     def run(self) -> None:
@@ -163,41 +173,38 @@ class WaitInserter:
         before: dict[str, _State] = {}
         if not self._blocks:
             return
-        before[self._blocks[0].label] = [_Pending() for _ in self._counters]
+        before[self._blocks[0].label] = [_Pending().following(limit) for limit in self._limits]
         work = [self._blocks[0].label]
         found: dict[str, list[tuple[int, dict[int, int]]]] = {}
         while work:
             label = work.pop()
             block = by_label[label]
-            state = self._following(before[label])
+            state = before[label].copy()
             steps = ((position, self._step(code, state)) for position, code in enumerate(block.code))
             found[label] = [step for step in steps if step[1]]
             if not block.successors:
                 continue
-            state = self._following(state)
+            state = [pending.following(limit) for pending, limit in zip(state, self._limits, strict=True)]
             for successor in block.successors:
                 known = before.get(successor)
-                if known is None:
-                    before[successor] = state if successor == block.successors[-1] else self._following(state)
-                    work.append(successor)
-                else:
-                    changed = [one.join(other) for one, other in zip(known, state, strict=True)]
-                    if any(changed):
-                        work.append(successor)
+                joined = state
+                if known is not None:
+                    joined = [one.joined(other) for one, other in zip(known, state, strict=True)]
+                    if all(map(is_, joined, known)):
+                        continue
+                before[successor] = joined
+                work.append(successor)
         for block in self._blocks:
             if found.get(block.label):
                 waits = ((at, self._waits(needs, block.code[at].loc)) for at, needs in found[block.label])
                 block.code = spliced(block.code, waits)
-
-    def _following(self, state: _State) -> _State:
-        return [pending.following(limit) for pending, limit in zip(state, self._limits, strict=True)]
 
     def _step(self, code: Code, state: _State) -> dict[int, int]:
         """Wait for what the instruction needs, then account for what it starts; returns the waits."""
         waits: dict[int, int] = {}
         units: tuple[int, ...] | None = None
         for counter, pending in enumerate(state):
-            if pending.busy:
+            if pending.ordered or pending.unordered:
                 if units is None:
                     units = code.reads + code.writes
                 count = pending.needed(units)
@@ -209,12 +216,12 @@ class WaitInserter:
             if state[lds].busy:
                 waits[lds] = 0
         for counter, count in waits.items():
-            state[counter].wait(count)
+            state[counter] = state[counter].after(count)
         if code.drains is not None:
             for name, count in code.drains.items():
                 counter = self._places[_COUNTER_OF_FIELD[name]]
                 if count < self._limits[counter]:
-                    state[counter].wait(count)
+                    state[counter] = state[counter].after(count)
         started = self._started.get(row)
         if started is None:
             started = self._started[row] = tuple(self._places[kind] for kind in events(row))
@@ -225,6 +232,8 @@ class WaitInserter:
     def _issue(self, code: Code, started: tuple[int, ...], state: _State) -> None:
         for counter, kind in zip(started, events(code.row), strict=True):
             pending = state[counter]
+            if pending.shared:
+                pending = state[counter] = pending.copy(self._limits[counter])
             pending.issued += 1
             pending.busy = True
             if kind is Counter.SCALAR:
@@ -237,23 +246,28 @@ class WaitInserter:
                 pending.flat = True
 
     def _waits(self, needs: Mapping[int, int], loc: object) -> list[Code]:
-        waits = {self._counters[place]: count for place, count in needs.items()}
-        asm = self._asm
-        if any(waits.values()):
+        if any(needs.values()):
             self.counts.partial += 1
         else:
             self.counts.full += 1
-        if self._family == "gfx12":
-            return [asm.plain(_SPLIT[c], loc, simm16=n) for c, n in sorted(waits.items(), key=lambda i: i[0].name)]
-        from loom_target_amdgpu.isa.waits import waitcnt_immediate
+        key = tuple(needs.items())
+        instructions = self._instructions.get(key)
+        if instructions is None:
+            instructions = self._instructions[key] = self._instructions_of(needs)
+        return [self._asm.plain(name, loc, **codes) for name, codes in instructions]  # type: ignore[arg-type]  # operands
 
+    def _instructions_of(self, needs: Mapping[int, int]) -> list[tuple[str, dict[str, int]]]:
+        """Mnemonics and operands of what waits for some counters."""
+        waits = {self._counters[place]: count for place, count in needs.items()}
+        if self._family == "gfx12":
+            return [(_SPLIT[c], {"simm16": n}) for c, n in sorted(waits.items(), key=lambda i: i[0].name)]
         counts: dict[str, int] = {}
-        code = []
+        found = []
         for counter, count in waits.items():
             if counter is Counter.STORE:
-                code.append(asm.plain("s_waitcnt_vscnt", loc, sdst=asm.names["null"], simm16=count))
+                found.append(("s_waitcnt_vscnt", {"sdst": self._asm.names["null"], "simm16": count}))
             else:
                 counts["vmcnt" if counter is Counter.LOAD else "lgkmcnt"] = count
         if counts:
-            code.insert(0, asm.plain("s_waitcnt", loc, simm16=waitcnt_immediate(self._family, counts)))
-        return code
+            found.insert(0, ("s_waitcnt", {"simm16": waitcnt_immediate(self._family, counts)}))
+        return found
