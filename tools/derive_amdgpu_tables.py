@@ -8,7 +8,8 @@ per-operand modifier its operand, and writes plain CSV files whose rows can be s
     derive_amdgpu_tables.py --source DIR --output DIR [--verify]
 
 ``--verify`` assembles the example of every row with llvm-mc-19, compares the bytes with the row and
-disassembles them again; a row that does not survive both directions is an error and nothing is written.
+disassembles them again; a row that does not survive both directions is an error and nothing is written. Rows of gfx950
+that llvm-mc-19 does not know are compared with the bytes that a later assembler gave.
 """
 
 from __future__ import annotations
@@ -138,9 +139,7 @@ class Row:
         """How an inline constant is read, where the assembler's own operand type says something else or
         nothing.
         """
-        accumulates = re.match(
-            r"v_s?(?:mfma|wmma|mfmac|wmmac)_(f16|bf16|f32|f64|i32)_", self.source["mnemonic"]
-        )
+        accumulates = re.match(r"v_s?(?:mfma|wmma|mfmac|wmmac)_(f16|bf16|f32|f64|i32)_", self.source["mnemonic"])
         if accumulates:
             return accumulates[1]
         if self.format.startswith("VOPD"):
@@ -251,6 +250,61 @@ def read_rows(source: Path, family: str) -> list[Row]:
     return rows
 
 
+# Matrix instructions that a later processor adds -> the one with half the depth, which is encoded alike.
+_DEEPER = {
+    "v_mfma_f32_16x16x32_f16": "v_mfma_f32_16x16x16_f16",
+    "v_mfma_f32_16x16x32_bf16": "v_mfma_f32_16x16x16_bf16",
+    "v_mfma_i32_16x16x64_i8": "v_mfma_i32_16x16x32_i8",
+    "v_mfma_f32_32x32x16_f16": "v_mfma_f32_32x32x8_f16",
+    "v_mfma_f32_32x32x16_bf16": "v_mfma_f32_32x32x8_bf16",
+    "v_mfma_i32_32x32x32_i8": "v_mfma_i32_32x32x16_i8",
+}
+
+
+def read_deeper_rows(source: Path, rows: Iterable[Row]) -> list[Row]:
+    """Rows of gfx950's matrix instructions of twice the depth: opcode and factors differ from those of ``rows``.
+
+    Raises:
+        DeriveError: the measured bytes contradict that.
+    """
+    measured: dict[str, dict[str, str]] = {}
+    with open(source / "gfx950-extra.csv", newline="") as stream:
+        for record in csv.DictReader(stream):
+            measured.setdefault(record["mnemonic"], record)
+    found = []
+    for deeper, shallow in _DEEPER.items():
+        for row in rows:
+            if row.source["mnemonic"] == shallow:
+                found.append(Row(_deepened(row.source, measured[deeper]), row.family, row.variant))
+    return found
+
+
+def _deepened(shallow: dict[str, str], measured: dict[str, str]) -> dict[str, str]:
+    """The source row of an instruction like a known one with twice as many registers for each factor."""
+    changed = int(shallow["opcode"]) ^ int(measured["opcode"])
+    fixed, example = (_words(shallow[name]) ^ changed << 16 for name in ("fixed_words", "example_hex"))
+    operands = re.sub(r"(src[01]:[^|]*vgpr_or_agpr:)64", r"\g<1>128", shallow["operands"])
+    text = shallow["example"].replace(shallow["mnemonic"], measured["mnemonic"])
+    text = text.replace("v[2:3]", "v[2:5]").replace("v[8:9]", "v[8:11]")
+    if shallow["form"] == "vcd":
+        registers = [int(first) for first in re.findall(r"v\[(\d+):", measured["example"])]
+        fields = zip((0, 32, 41, 50), registers, (0, 256, 256, 256), strict=True)
+        encoded = fixed | sum((first + base) << low for low, first, base in fields)
+        if encoded != _words(measured["example_hex"]):
+            raise DeriveError(f"{measured['example']!r} is measured as {measured['example_hex']}")
+    return {
+        **shallow,
+        "mnemonic": measured["mnemonic"],
+        "opcode": measured["opcode"],
+        "operands": operands,
+        "fixed_words": _hex(fixed, 2),
+        "example": text,
+        "example_hex": _hex(example, 2),
+        "available_on": measured["available_on"],
+        "llvm24_same_bytes": "",
+    }
+
+
 def targets_of(row: Row) -> str:
     """Processors that have the row: those measured, plus later ones reported with the same bytes."""
     names = row.source["available_on"].split()
@@ -273,9 +327,7 @@ def _assemble(lines: list[str], cpu: str, wave: str, extra: str = "") -> list[st
         raise DeriveError(f"llvm-mc-19 rejects an example for {cpu}:\n{run.stderr[:2000]}")
     encoded = re.findall(r"encoding: \[([^\]]*)\]", run.stdout)
     data = [bytes(int(byte, 16) for byte in item.split(",")) for item in encoded]
-    words = [
-        " ".join(f"{int.from_bytes(d[i : i + 4], 'little'):08x}" for i in range(0, len(d), 4)) for d in data
-    ]
+    words = [" ".join(f"{int.from_bytes(d[i : i + 4], 'little'):08x}" for i in range(0, len(d), 4)) for d in data]
     text = "\n".join(",".join(f"0x{byte:02x}" for byte in item) for item in data)
     back = subprocess.run([*tool, "-disassemble"], input=text, capture_output=True, text=True)
     printed = [line.strip() for line in back.stdout.splitlines() if line.strip() and ".text" not in line]
@@ -379,12 +431,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     sets: dict[tuple[str, str], str] = {}
     tables: dict[str, list[list[str]]] = {}
+    sources: dict[str, list[Row]] = {}
     try:
         for family in FAMILIES:
             rows = read_rows(options.source, family)
             if options.verify:
                 print(f"{family}: {verify(rows)} rows verified")
             tables[family] = []
+            sources[family] = rows
+        # Last, so that the names of the sets of processors stay what they were.
+        deeper = read_deeper_rows(options.source, sources["gfx942"])
+        for family, rows in (*sources.items(), ("gfx942", deeper)):
             for row in rows:
                 key = (family, targets_of(row))
                 tables[family].append(row.fields(sets.setdefault(key, f"t{len(sets)}")))
@@ -401,9 +458,7 @@ def main(arguments: list[str] | None = None) -> int:
     _write(options.output / "availability.csv", ("family", "key", "processors"), availability)
     header = ("family", "format", "words", "prefix", "opcode", "fields")
     _write(options.output / "formats.csv", header, derive_formats(options.source))
-    _write(
-        options.output / "registers.csv", ("family", "code", "name", "pair"), derive_registers(options.source)
-    )
+    _write(options.output / "registers.csv", ("family", "code", "name", "pair"), derive_registers(options.source))
     _write(options.output / "enums.csv", ("family", "enum", "value", "name"), derive_enums(options.source))
     return 0
 

@@ -27,7 +27,7 @@ D, A, C, INDEX, FREE, ADDRESS = 0, 100, 64, 99, 220, 200
 ROWS: Final = {
     row.mnemonic: row
     for row in ASM.table.rows
-    if NAME.fullmatch(row.mnemonic) and row.form in ("vcd", "") and "f8f6f4" not in row.mnemonic
+    if NAME.fullmatch(row.mnemonic) and row.form in ("vcd", "") and "gfx942" in row.available_on
 }
 
 

@@ -3,7 +3,8 @@
 Maps A to F and the rows of the classes RDNA3 and CDNA are those of the language reference, part 2, section 10.4. The
 other rows put the operands of further matrix instructions of the same families into the same notation; map G is the
 accumulator of 32x32 tiles (AMD, "AMD Instinct MI300 Instruction Set Architecture", section "Matrix Arithmetic
-Instructions"; AMD GPUOpen, "Using the Matrix Cores of AMD RDNA 4 architecture GPUs").
+Instructions"; AMD, "CDNA4 Instruction Set Architecture", section "Dense Matrix Multiply"; AMD GPUOpen, "Using the
+Matrix Cores of AMD RDNA 4 architecture GPUs").
 
 Targets name the rows they have in their fact ``matrix``. A vector that holds as many lanes as the matrix has elements
 holds all of it, row-major.
@@ -126,6 +127,12 @@ cdna  64 32x32x8  f16,f16,f32   D4  E4  G16
 cdna  64 32x32x8  bf16,bf16,f32 D4  E4  G16
 cdna  64 32x32x2  f32,f32,f32   D1  E1  G16
 cdna  64 32x32x16 i8,i8,i32     D8  E8  G16
+cdna4 64 16x16x32 f16,f16,f32   D8  E8  F4
+cdna4 64 16x16x32 bf16,bf16,f32 D8  E8  F4
+cdna4 64 16x16x64 i8,i8,i32     D16 E16 F4
+cdna4 64 32x32x16 f16,f16,f32   D8  E8  G16
+cdna4 64 32x32x16 bf16,bf16,f32 D8  E8  G16
+cdna4 64 32x32x32 i8,i8,i32     D16 E16 G16
 cdna4 64 16x16x32 f8E4M3,f8E4M3,f32 D8 E8 F4
 cdna4 64 16x16x32 f8E4M3,f8E5M2,f32 D8 E8 F4
 cdna4 64 16x16x32 f8E5M2,f8E4M3,f32 D8 E8 F4

@@ -46,6 +46,8 @@ B | v_swmmac_i32_16x16x32_iu4 | dst:v8=acc | acc:v8 a:v b:v2 index:v | | form=w3
 34 | v_mfma_f32_16x16x4_4b_f16 v_mfma_f32_16x16x4_4b_bf16 v_mfma_f32_32x32x8_f16 v_mfma_f32_32x32x8_bf16 v_mfma_i32_32x32x16_i8 {_each("v_mfma_f32_32x32x16_*")} | dst:va16=acc | a:va2 b:va2 acc:va16 | | matrix | acc_zero(acc=acc?)
 34 | v_mfma_f32_16x16x4_f32 v_mfma_f32_4x4x1_16b_f32 v_mfma_i32_4x4x4_16b_i8 | dst:va4=acc | a:va b:va acc:va4 | | matrix | acc_zero(acc=acc?)
 34 | v_mfma_f32_16x16x16_f16 v_mfma_f32_16x16x16_bf16 v_mfma_f32_4x4x4_16b_f16 v_mfma_f32_4x4x4_16b_bf16 v_mfma_i32_16x16x32_i8 {_each("v_mfma_f32_16x16x32_*")} | dst:va4=acc | a:va2 b:va2 acc:va4 | | matrix | acc_zero(acc=acc?)
+4 | v_mfma_f32_16x16x32_f16 v_mfma_f32_16x16x32_bf16 v_mfma_i32_16x16x64_i8 | dst:va4=acc | a:va4 b:va4 acc:va4 | | matrix | acc_zero(acc=acc?)
+4 | v_mfma_f32_32x32x16_f16 v_mfma_f32_32x32x16_bf16 v_mfma_i32_32x32x32_i8 | dst:va16=acc | a:va4 b:va4 acc:va16 | | matrix | acc_zero(acc=acc?)
 3 | v_mfma_f32_16x16x8_xf32 | dst:va4=acc | a:va2 b:va2 acc:va4 | | matrix | acc_zero(acc=acc?)
 3 | v_mfma_f32_32x32x4_xf32 | dst:va16=acc | a:va2 b:va2 acc:va16 | | matrix | acc_zero(acc=acc?)
 34 | v_mfma_f32_32x32x1_2b_f32 v_mfma_i32_32x32x4_2b_i8 | dst:va32=acc | a:va b:va acc:va32 | | matrix | acc_zero(acc=acc?)
