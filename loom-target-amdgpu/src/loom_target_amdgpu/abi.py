@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 from loom.ir.attributes import Dictionary
@@ -93,20 +95,23 @@ def argument_loads(parameters: Sequence[Parameter], segment: int) -> list[tuple[
     are taken that keep numbers and buffers apart.
     """
     count = len(parameters)
+    ends = [p.offset + p.size for p in parameters]
+    # What the first so many parameters take, and how many of them are buffers.
+    sizes = [0, *accumulate(p.size for p in parameters)]
+    buffers = [0, *accumulate(p.is_buffer for p in parameters)]
     # From the last parameter to the first: loads, mixed loads and bytes of the best plan, its first load and the rest.
     plans: list[tuple[int, int, int, tuple[int, int], int]] = [(0, 0, 0, (0, 0), count)] * (count + 1)
     for position in range(count - 1, -1, -1):
         first = parameters[position]
         found = []
         for size in _LOAD_SIZES:
-            for start in (first.offset & -min(size, 8), first.offset & -size):
-                inside = [p for p in parameters[position:] if p.offset + p.size <= start + size]
-                used = sum(p.size for p in inside)
-                if not inside or 2 * used < size or start + size > segment:
+            for start in {first.offset & -min(size, 8), first.offset & -size}:
+                end = bisect_right(ends, start + size, position)
+                if end == position or 2 * (sizes[end] - sizes[position]) < size or start + size > segment:
                     continue
-                loads, mixed, total, _, _ = plans[position + len(inside)]
-                mixed += len({p.is_buffer for p in inside}) - 1
-                found.append((loads + 1, mixed, total + size, (start, size), position + len(inside)))
+                loads, mixed, total, _, _ = plans[end]
+                mixed += 0 < buffers[end] - buffers[position] < end - position
+                found.append((loads + 1, mixed, total + size, (start, size), end))
         plans[position] = min(found)
     result = []
     position = 0

@@ -210,7 +210,7 @@ class FunctionFacts:
             name = _ON_TRUTH_VALUES.get(name, name)
         transfer = TRANSFER.get(name)
         if transfer is not None:
-            facts = transfer(*(self._facts(v, context) for v in op.operands))
+            facts = transfer(*[self._facts(v, context) for v in op.operands])
             if name == "index.sub":
                 facts = self._difference(op, facts, context)
             if name == "index.madd":

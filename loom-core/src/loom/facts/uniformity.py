@@ -79,9 +79,12 @@ def varying_values(function: Op, scope: str = "subgroup") -> set[Value]:
     controls = False
     for op in function.walk():
         name = op.name
-        if name in always or _is_clustered(op):
+        if name in always:
             varying.update(op.results)
-        elif name in UNIFORM or op is function:
+        elif name in UNIFORM:
+            if _is_clustered(op):
+                varying.update(op.results)
+        elif op is function:
             continue
         elif (rule := _RULES.get(name)) is not None:
             work.append((rule, op))

@@ -49,8 +49,10 @@ def split(s: Selector, form: Linear) -> tuple[Linear, Linear]:
     """Uniform and lane-varying terms (the constant stays with the uniform ones)."""
     uniform: list[tuple[object, int]] = []
     varying: list[tuple[object, int]] = []
-    for leaf, scale in form.terms:
-        (uniform if all(map(is_scalar, _words(s, leaf))) else varying).append((leaf, scale))
+    for term in form.terms:
+        (uniform if all(map(is_scalar, _words(s, term[0]))) else varying).append(term)
+    if not uniform:
+        return Linear(form.constant), Linear(0, form.terms)
     return Linear(form.constant, tuple(uniform)), Linear(0, tuple(varying))
 
 

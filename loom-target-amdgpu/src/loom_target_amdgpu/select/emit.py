@@ -82,7 +82,10 @@ class Emit:
 
     def level(self, word: Word) -> int:
         """The level that a word belongs to."""
-        return 0 if isinstance(word, int) else self._levels.get(word, len(self._scopes) - 1)
+        if isinstance(word, int):
+            return 0
+        found = self._levels.get(word)
+        return len(self._scopes) - 1 if found is None else found
 
     def define(self, value: Value) -> Value:
         """Record that a value (a block argument, say) belongs to the current scope."""
@@ -238,9 +241,10 @@ class Emit:
         """The operation of an instruction, in no block yet."""
         types = [values[given].type if isinstance(given, int) else given for given in form.results]
         table = Dictionary(immediates) if immediates else None
+        loc = self.builder.loc
         if form.constant:
-            return low.Const([], [form.descriptor.key, table], types, loc=self.loc)
-        return low.Packet(values, [form.descriptor.key, table], types, segments=(len(values),), loc=self.loc)
+            return low.Const([], [form.descriptor.key, table], types, loc=loc)
+        return low.Packet(values, [form.descriptor.key, table], types, segments=(len(values),), loc=loc)
 
     def chain(self, first: str, second: str, a: tuple[Word, Word], b: tuple[Word, Word]) -> tuple[Value, Value]:
         """A scalar operation on low words and one on high words that reads its carry; shared and moved together."""

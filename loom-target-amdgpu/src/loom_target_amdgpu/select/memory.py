@@ -17,7 +17,7 @@ from loom_target_amdgpu import abi
 from loom_target_amdgpu.select.addressing import access_of, global_address, immediate_range, local_address
 from loom_target_amdgpu.select.compare import compare_words
 from loom_target_amdgpu.select.layouts import scaled_index, strides
-from loom_target_amdgpu.select.linear import plus
+from loom_target_amdgpu.select.linear import ZERO, plus
 from loom_target_amdgpu.select.selector import Rule, Selector
 from loom_target_amdgpu.select.values import MASK32, S1, Linear, Number, Root, View, Word
 
@@ -174,7 +174,7 @@ def _refine(s: Selector, op: Any) -> None:
 def element_offset(s: Selector, op: Op, view: View, indices: Sequence[int | Value]) -> Linear:
     """Byte position of an element relative to the view's first one."""
     size = view.type.element.byte_size
-    total = Linear(0)
+    total = ZERO
     for index, stride in zip(indices, strides(s, op, view.type), strict=True):
         total = plus(total, scaled_index(s, index, stride), size)
     return total
@@ -248,7 +248,10 @@ _SCOPES: Final = {"cu": 0, "se": 1, "device": 2, "system": 3}
 
 def global_mnemonic(s: Selector, kind: str, key_suffix: str) -> str:
     """The mnemonic of a global access by descriptor key (``global_load_b32``, with ``_saddr`` or not)."""
-    return s.descriptor_set.by_key[f"amdgpu.global_{kind}_{key_suffix}"].mnemonic
+    found = s.mnemonics.get((kind, key_suffix))
+    if found is None:
+        found = s.mnemonics[kind, key_suffix] = s.descriptor_set.by_key[f"amdgpu.global_{kind}_{key_suffix}"].mnemonic
+    return found
 
 
 def load_words(

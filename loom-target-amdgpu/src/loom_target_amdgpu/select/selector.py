@@ -154,6 +154,8 @@ class Selector:
         self.guarded = True
         """whether a branch leads around code that no lane executes"""
         self.storage = {"workgroup": 0, "private": 0}
+        self.mnemonics: dict[tuple[str, str], str] = {}
+        """of global accesses by kind and suffix, as far as they were asked for"""
         self._values: dict[Value, Selected] = {}
         self._leaves: dict[tuple[Word, ...], Computed] = {}
         self._computed: dict[Computed, tuple[Number, IntegerFacts]] = {}
@@ -473,6 +475,8 @@ class Selector:
 
     def m0_operand(self, mnemonic: str) -> list[Value]:
         """The M0 operand that some generations spell out."""
+        if not self.descriptor_set.key.startswith("amdgpu.cdna"):
+            return []
         declared = self.descriptor_set.by_mnemonic[mnemonic].operands
         return [self.live_in(abi.M0)] if any(o.name == "m0" for o in declared) else []
 
