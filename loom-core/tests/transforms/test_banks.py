@@ -111,7 +111,30 @@ def test_slots_may_be_vectors() -> None:
     assert rows_type not in text
     assert "vector.insert %sum into " in text
     assert "f32, vector<4xf32>" in text
-    assert [row["outcome"] for row in rows] == ["decomposed"]
+    assert [(row["outcome"], row["vector"]) for row in rows] == [
+        ("decomposed", rows_type),
+        ("kept", "vector<4xf32>"),
+    ]
+
+
+def test_slots_may_be_banks_themselves() -> None:
+    """Elements that the loop only takes apart are carried as scalars."""
+    rows_type = "vector<2x4xf32>"
+    text, rows = decomposed(
+        "f32",
+        f"%all = {LOOP}(%bank = %rows : {rows_type}) -> ({rows_type}) {{",
+        f"  %cell = vector.extract %bank[1, 2] : {rows_type} -> f32",
+        "  %sum = scalar.addf %cell, %x : f32",
+        f"  %one = vector.insert %sum into %bank[0, 3] : f32, {rows_type}",
+        f"  %next = vector.insert %sum into %one[1, 2] : f32, {rows_type}",
+        f"  scf.yield %next : {rows_type}",
+        "}",
+        f"%a = vector.extract %all[1, 2] : {rows_type} -> f32",
+        f"%b = vector.extract %all[0, 3] : {rows_type} -> f32",
+        "%r = scalar.subf %a, %b : f32",
+    )
+    assert "vector<" not in text.partition("{")[2]
+    assert [(row["outcome"], row["slots"]) for row in rows] == [("decomposed", 2), ("decomposed", 4), ("decomposed", 4)]
 
 
 @pytest.mark.parametrize(

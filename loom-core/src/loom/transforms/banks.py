@@ -163,11 +163,12 @@ def decompose_banks(
     version = version or Version(function, target_facts)
     facts: FunctionFacts | None = None
     for loop in [op for op in function.walk() if op.name in LOOPS]:
-        for value in carried_vectors(loop):
+        tried: set[Value] = set()
+        # What was carried with another vector is slots by now, and slots that are vectors may be banks themselves.
+        while (value := next((v for v in carried_vectors(loop) if v not in tried), None)) is not None:
+            tried.add(value)
             place = place_of_value(value)
-            if place is None or all(target is not value for target in place.targets()):
-                # Another carried vector led to it, and it is slots by now.
-                continue
+            assert place is not None
             facts = facts or version.facts
             row = _decompose(place, facts)
             if row is not None:
