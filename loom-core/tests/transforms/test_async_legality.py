@@ -229,3 +229,66 @@ def test_a_carried_group_is_no_commit_of_its_stream() -> None:
     with pytest.raises(LoomError) as caught:
         check_transfers(next(iter(program(*lines).ops)))
     assert [d.code for d in caught.value.diagnostics] == ["LOWERING/023", "LOWERING/029"]
+
+
+TOKENS = {
+    "of another operation": ("LOWERING/025", "%t = scalar.poison : kernel.async.token"),
+    "without a maker": ("LOWERING/033", ""),
+}
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_tokens_that_no_transfer_made(name: str) -> None:
+    """The verifier has refused such groups before, unless it was told not to look."""
+    code, maker = TOKENS[name]
+    text = HEAD.replace("%flag: i1", "%flag: i1" if maker else "%flag: i1, %t: kernel.async.token")
+    maker = copy("%s", "%a") + "\n  %t = scf.select %flag, %s, %s : kernel.async.token" if maker else maker
+    module = api.parse(text + f"  {maker}\n  {group('%g', '%t')}\n  {wait('%g')}\n" + TAIL, "t.loom")
+    with pytest.raises(LoomError) as caught:
+        check_transfers(next(iter(module.ops)))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.params["op_name"]) == (code, "kernel.async.group")
+    assert found.location is not None
+
+
+def _strided(source: str) -> str:
+    return copy("%t", "%a", source).replace("view<16xi32> to", "view<16xi32, %layout> to")
+
+
+ENDS = {
+    "a layout of the run": (
+        16,
+        ("%layout = encoding.layout.strided[%n] : encoding<layout>",
+         "%s = buffer.view %in[%at0] : buffer -> view<16xi32, %layout>", _strided("%s")),
+    ),
+    "a space that nobody knows": (1, (copy("%t", "%a", "%p"),)),
+    "extents of the run": (
+        4 + 8,
+        ("%s = buffer.view %in[%at0] : buffer -> view<[%n]xi32>",
+         "%d = buffer.view %storage[%at0] : buffer -> view<[%n]xi32>",
+         copy("%t", "%d", "%s").replace("view<16xi32>", "view<[%n]xi32>")),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_ends_that_cannot_be_described(name: str) -> None:
+    """One code for all of them: the bits say what is missing, those of the target one higher than those of the source."""
+    bits, lines = ENDS[name]
+    text = HEAD.replace("%flag: i1", "%flag: i1, %n: index, %p: view<16xi32>")
+    body = "".join(f"  {line}\n" for line in (*lines, group("%g", "%t"), wait("%g")))
+    module = api.parse(text + body + TAIL, "t.loom")
+    with pytest.raises(LoomError) as caught:
+        check_transfers(next(iter(module.ops)))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.params["rejection_bits"]) == ("LOWERING/024", bits)
+    assert found.location is not None
+
+
+def test_compiling_asks_for_a_stream_in_order() -> None:
+    """Not only `loom-opt`: code generators that take transfers check them first."""
+    pytest.importorskip("loom_target_amdgpu", reason="a target that takes transfers")
+    text = HEAD.replace("%flag: i1, ", "") + f"  {copy('%t', '%a')}\n  {group('%g', '%t')}\n" + TAIL
+    with pytest.raises(LoomError) as caught:
+        api.compile(api.parse(text, "t.loom"), (), "amdgpu:gfx1100")
+    assert [found.code for found in caught.value.diagnostics] == ["LOWERING/022"]

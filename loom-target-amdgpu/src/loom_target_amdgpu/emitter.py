@@ -18,6 +18,7 @@ from loom.low.schedule import Strategy
 from loom.low.structured import lower_structured
 from loom.plugins.records import Artifact, EmitRequest, EmitResult, TargetProfile
 from loom.transforms.assertions import ASSERTIONS, expand_assertions
+from loom.transforms.async_legality import check_transfers, has_transfers
 from loom.transforms.legalize_math import is_lacking, legalize_math
 from loom.transforms.raw_bytes import RAW_BYTES, expand_raw_bytes
 from loom_target_amdgpu.abi import DATA_ALIGNMENT, abi_layout

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-import attrs
-
+from loom.dialects.buffer.spaces import UNKNOWN, space_of
 from loom.ir.core import Block, Op, Value
 from loom.ir.diagnostics import Diagnostic, LoomError, Related
+from loom.ir.records import record
 
 PHASE: Final = "kernel-async-legality"
 GROUP: Final = "kernel.async.group"
@@ -22,8 +22,24 @@ WAIT: Final = "kernel.async.wait"
 _DERIVING: Final = frozenset({"view.subview", "view.refine", "sanitizer.assert.layout"})
 
 
+# What keeps an end of a transfer from being described, as bits for the source; those for the target stand one higher.
+NO_SPACE: Final = 1
+OPEN_EXTENT: Final = 4
+OPEN_LAYOUT: Final = 16
+_REASONS: Final = {
+    NO_SPACE: "lies in an unknown memory space",
+    OPEN_EXTENT: "has an extent that only a run knows",
+    OPEN_LAYOUT: "has a layout that only a run knows",
+}
+
+
+def has_transfers(function: Op) -> bool:
+    """Whether there is anything to check in a function."""
+    return any(op.name.startswith("kernel.async.") for op in function.walk())
+
+
 def check_transfers(function: Op) -> None:
-    """Raise LOWERING/022, 023 and 026 to 032 for what breaks the order of a function's transfers; all of it at once."""
+    """Raise LOWERING/022 to 033 for what breaks the order of a function's transfers; all of it at once."""
     stream = _Streams()
     for region in function.regions:
         for block in region.blocks:
@@ -32,7 +48,7 @@ def check_transfers(function: Op) -> None:
         raise LoomError(stream.found)
 
 
-@attrs.frozen
+@record
 class _Transfer:
     """A transfer that may still move bytes."""
 
@@ -64,6 +80,7 @@ class _Streams:
                 chosen = {token.defining_op for token in op.operands}
                 pending[op] = [t for t in started if t.op in chosen]
                 started = [t for t in started if t.op not in chosen]
+                self._tokens(op)
                 self._uses(op)
             elif op.name == WAIT:
                 waits = True
@@ -79,6 +96,7 @@ class _Streams:
             else:
                 self._access(op, moving)
                 if _is_transfer(op):
+                    self._ends(op)
                     started.append(_Transfer(op))
         for group in pending:
             if not group.results[0].uses:
@@ -89,6 +107,33 @@ class _Streams:
         notes = () if related is None else (Related(label, related.loc),)
         named = {"op_name": op.name, "phase_name": PHASE, **params}
         self.found.append(Diagnostic(code, message, op.loc, named, related=notes, emitter=PHASE))
+
+    def _ends(self, op: Any) -> None:
+        """Both ends are places that a target can be told of: a space, extents and a layout."""
+        found: list[tuple[int, str]] = []
+        for shift, (side, value) in enumerate((("source", op.source), ("target", op.target))):
+            type_: Any = value.type
+            reasons = (
+                NO_SPACE * (space_of(value) == UNKNOWN)
+                | OPEN_EXTENT * any(isinstance(dim, Value) for dim in type_.dims)
+                | OPEN_LAYOUT * isinstance(type_.encoding, Value)
+            )
+            found += [(bit << shift, f"its {side} {why}") for bit, why in _REASONS.items() if reasons & bit]
+        if found:
+            why = " and ".join(text for _, text in found)
+            message = f"'{op.name}' cannot be described: {why}"
+            self._tell("LOWERING/024", op, message, rejection_bits=sum(bit for bit, _ in found))
+
+    def _tokens(self, group: Op) -> None:
+        """Every token of a group is one that a transfer has made; verified programs have no others."""
+        for number, token in enumerate(group.operands):
+            maker = token.defining_op
+            if maker is None:
+                self._tell("LOWERING/033", group, f"token {number} has no operation that made it")
+            elif not _is_transfer(maker):
+                self._tell(
+                    "LOWERING/025", group, f"token {number} does not come from a transfer", maker, "it comes from here"
+                )
 
     def _uses(self, group: Op) -> None:
         """A group is for waits of its own block."""
