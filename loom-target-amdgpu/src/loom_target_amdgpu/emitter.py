@@ -208,6 +208,8 @@ def _lower_kernel(
     symbols: Mapping[str, Op],
 ) -> LoweredKernel:
     """Select a source kernel, which stays as it is, into the body of its Low."""
+    if has_transfers(kernel):
+        check_transfers(kernel)
     facts = {**facts_of(processor), **target.facts}
     expanded: Op | None = None
     if any(op.name in _EXPANDED or is_lacking(op, target.math) for op in kernel.walk()):
