@@ -139,12 +139,18 @@ class Liveness:
         self._live_in, self._live_out = live_in, live_out
 
     def _find_segments(self) -> dict[VReg, list[Segment]]:
-        """Walk every block backward; blocks last to first, so segments come in descending order."""
+        """Walk every block backward; blocks last to first, so segments come in descending order.
+
+        A segment stays open from block to block as long as the block before leaves the value alive.
+        """
         segments: dict[VReg, list[Segment]] = {value: [] for value in self.order}
+        ends: dict[VReg, int] = {}
         for block in reversed(self.function.blocks):
-            first = 2 * self.start[block]
-            last = point = 2 * self.end[block]
-            ends: dict[VReg, int] = dict.fromkeys(self._values(self._live_out[block]), last)
+            point = last = 2 * self.end[block]
+            live = dict.fromkeys(self._values(self._live_out[block]), last)
+            for value in ends.keys() - live.keys():
+                segments[value].append((last, ends.pop(value)))
+            ends = live | ends
             for instruction in reversed(block.instructions):
                 point -= 2
                 for value in instruction.results:
@@ -157,10 +163,11 @@ class Liveness:
                         ends.setdefault(value, point + 1)
                 for value in instruction.operands:
                     ends.setdefault(value, point + 1)
+            first = 2 * self.start[block]
             for value in block.params:
                 segments[value].append((first + 1, ends.pop(value, first + 2)))
-            for value, end in ends.items():
-                segments[value].append((first, end))
+        for value, end in ends.items():
+            segments[value].append((0, end))
         for value, pieces in segments.items():
             if len(pieces) > 1:
                 segments[value] = _merge(pieces)
