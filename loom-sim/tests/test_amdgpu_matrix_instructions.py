@@ -105,6 +105,21 @@ def instruction(case: Case) -> str:
     return f"{s.name} {data}, {_span('v4', a)}, {_span('v12', b)}, {third}{case.suffix}"
 
 
+def _encoded(case: Case) -> str:
+    """The same for the assembler: as words where it does not know the processor."""
+    from loom_target_amdgpu.isa.encode import encode as encode_row
+    from loom_target_amdgpu.isa.tables import AGPR, VGPR, family_table
+
+    s = case.shape
+    form = "acd" if s.family == "gfx942" and not s.sparse else None
+    row = next(r for r in family_table(s.family).by_mnemonic[s.name] if form in (None, r.form))
+    if row.available_on != ("gfx950",):
+        return instruction(case)
+    assert not case.suffix
+    data = encode_row(row, {"vdst": AGPR, "src0": VGPR + 4, "src1": VGPR + 12, "src2": AGPR})
+    return ".long " + ", ".join(f"0x{word:08x}" for (word,) in struct.iter_unpack("<I", data))
+
+
 def _body(case: Case, target: str) -> str:
     s = case.shape
     old = s.family == "gfx942"
@@ -118,7 +133,7 @@ def _body(case: Case, target: str) -> str:
     lines += [f"{load} v{4 + k}, v1, s[4:5] offset:{4 * k}" for k in range(a)]
     lines += [f"{load} v{12 + k}, v1, s[4:5] offset:{32 + 4 * k}" for k in range(min(b, 8))]
     lines += [f"{load} {r}, v1, s[4:5] offset:{64 + 4 * k}" for k, r in enumerate(data)]
-    lines += [wait, instruction(case), "s_nop 7" if old else "v_nop", "s_nop 7", "s_nop 7"]
+    lines += [wait, _encoded(case), "s_nop 7" if old else "v_nop", "s_nop 7", "s_nop 7"]
     return "\n".join(
         lines + [f"{store} v1, {r}, s[6:7] offset:{64 + 4 * k}" for k, r in enumerate(data)] + ["s_endpgm"]
     )
