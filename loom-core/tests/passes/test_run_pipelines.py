@@ -157,7 +157,7 @@ def test_requests_are_read_with_options() -> None:
     assert read_requests("canonicalize{max-iterations = 2}, @own,default") == [
         Request("canonicalize", {"max-iterations": 2}),
         Request("@own"),
-        Request("specialize", {}, "default"),
+        Request("specialize", {}, "default", first=True, last=True),
     ]
     assert read_requests("") == []
     for text, words in (("cze", "no pass is named 'cze'"), ("cse dce", "expected ','"), ("cse{a}", "expected '='")):

@@ -186,3 +186,64 @@ def test_every_pass_keeps_a_valid_module(source: str, key: str, capfd: pytest.Ca
     assert main([source, f"--pass={before}{key}", "--output=out.loom"]) == 0, capfd.readouterr().err
     assert main(["out.loom"]) == 0
     assert capfd.readouterr().out == Path("out.loom").read_text()
+
+
+def test_what_was_to_be_printed_and_did_not_run_is_told(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main([source, "--pass=cse", "--dump-ir-after=dce", "--dump-ir-before=@tidy", "--output=out.loom"]) == 0
+    assert capfd.readouterr().err.splitlines() == [
+        "loom-opt: there is nothing to print before '@tidy', which did not run",
+        "loom-opt: there is nothing to print after 'dce', which did not run",
+    ]
+
+
+def test_a_named_pipeline_is_a_stage_to_look_at(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    text = Path(source).read_text().replace("    scf.schedule.fence\n", "")
+    Path(source).write_text(text)
+    command = [source, "--pipeline=default", "--pass=cse", "--output=out.loom"]
+    assert main([*command, "--dump-ir-before=default", "--dump-ir-after=default", "--dump-ir-format=jsonl"]) == 0
+    rows = [json.loads(line) for line in capfd.readouterr().err.splitlines()]
+    assert [(row["stage"], row["pass"]) for row in rows] == [("before", "default"), ("after", "default")]
+    assert rows[0]["ir"] == text
+    assert "pipeline(" not in rows[1]["ir"]
+
+
+def test_lists_have_two_spellings(source: str, capfd: pytest.CaptureFixture[str]) -> None:
+    texts = []
+    for given in ("access | value", "[access, value]"):
+        assert main([source, f"--pass=sanitizer-insert-assertions{{checks = {given}}}"]) == 0
+        texts.append(capfd.readouterr().out)
+    assert texts[0] == texts[1]
+    assert main([source, "--pass=sanitizer-insert-assertions{checks=access|speed}"]) == 1
+    assert "but must be a list of: access, value, operation, race" in capfd.readouterr().err
+
+
+def test_help_says_what_options_mean(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--pass-help=sanitizer-insert-assertions"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "  checks: access | value | operation | race; a list, all of them by default",
+        "  counts: checks-inserted",
+    ]
+    for info in PASSES.values():
+        assert all(option.meaning for option in info.options), info.key
+
+
+BROKEN = {
+    "no text": (b"\x00\xff\xfe", "[PARSE/019]"),
+    "no program": (b"garbage {", "[PARSE/006]"),
+    "an invalid program": (b"func.def public @f() {\n  func.return %x : i32\n}\n", "[PARSE/001]"),
+    "cut bytecode": (b"LOOM\x00", "[BYTECODE/003]"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_input_is_told_and_nothing_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    data, code = BROKEN[name]
+    monkeypatch.chdir(tmp_path)
+    Path("in.loom").write_bytes(data)
+    assert main(["in.loom", "--pass=cse", "--output=out.loom", "--dump-ir-after-all"]) == 1
+    captured = capfd.readouterr()
+    assert code in captured.err
+    assert captured.out == ""
+    assert not Path("out.loom").exists()

@@ -207,7 +207,9 @@ def _take_over(module: Module, other: Module) -> None:
         module.body.append(op)
 
 
-_CHECKS: Final = Option("checks", words=("access", "value", "operation", "race"), several=True)
+_CHECKS: Final = Option(
+    "checks", words=("access", "value", "operation", "race"), several=True, meaning="a list, all of them by default"
+)
 
 PASSES: Final[Mapping[str, PassInfo]] = {
     info.key: info
@@ -217,7 +219,7 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             "function",
             "fold, decide control flow, merge and drop to a fixed point",
             _canonicalize,
-            options=(Option("max-iterations", minimum=1),),
+            options=(Option("max-iterations", minimum=1, meaning="rounds before giving up"),),
         ),
         PassInfo(
             "branch-fusion",
@@ -278,7 +280,7 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             "module",
             "state at private functions what all of their callers know",
             _refine_boundaries,
-            options=(Option("max-iterations", minimum=1),),
+            options=(Option("max-iterations", minimum=1, meaning="rounds before giving up"),),
             statistics=("parameters-refined",),
         ),
         PassInfo(
@@ -309,7 +311,9 @@ PASSES: Final[Mapping[str, PassInfo]] = {
             "module",
             "bind applications of template families to providers",
             _select_templates,
-            options=(Option("mode", words=("early", "final")),),
+            options=(
+                Option("mode", words=("early", "final"), meaning="whether undecided applications stay or are errors"),
+            ),
             statistics=("applications-bound",),
         ),
         PassInfo(
@@ -345,4 +349,5 @@ PASSES: Final[Mapping[str, PassInfo]] = {
 PIPELINES: Final[Mapping[str, Sequence[str]]] = {
     "default": ("specialize",),
     "source-low": ("specialize", "source-to-low"),
+    "prepared-low": ("specialize", "source-to-low", "low-dce"),
 }

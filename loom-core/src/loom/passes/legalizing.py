@@ -28,6 +28,12 @@ def _reduce_axes_to_scalar(function: Op, module: Module, context: Context, optio
     return _cleaned(function, module, "reductions-rewritten", scalarize_axis_reductions(function))
 
 
+def _low_dce(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.low.unused import drop_unused_packets
+
+    return Outcome((), {"operations-dropped": drop_unused_packets(function)})
+
+
 def _legalize_math(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.transforms.legalize_math import legalize_math
 
@@ -45,6 +51,14 @@ def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
 
 
 LEGALIZING: Final = (
+    PassInfo(
+        "low-dce",
+        "function",
+        "drop instructions of target Low that have no effect and whose results nobody uses",
+        _low_dce,
+        statistics=("operations-dropped",),
+        low=True,
+    ),
     PassInfo(
         "legalize-math",
         "function",

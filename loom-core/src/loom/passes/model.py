@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FUNCTIONS: Final = ("func.def", "kernel.def", "pipeline.def", "template.def")
 """The function-like symbols that function passes run on."""
+LOW_FUNCTIONS: Final = ("low.func.def", "low.kernel.def")
+"""Those that passes on target Low run on."""
 
 
 @attrs.frozen
@@ -77,6 +79,7 @@ class Option:
     minimum: int | None = None
     words: tuple[str, ...] = ()
     several: bool = False
+    meaning: str = ""
 
     @property
     def kind(self) -> str:
@@ -116,7 +119,8 @@ class PassInfo:
     """A pass: its key, what it runs on, and what it does to a module.
 
     A ``function`` pass runs on one function with a body at a time, a ``module`` pass on the whole module. Passes that
-    need exact values leave templates alone (``templates`` is false): only their instantiations have them.
+    need exact values leave templates alone (``templates`` is false): only their instantiations have them. Passes on
+    target Low (``low``) run on Low functions and no others.
     """
 
     key: str
@@ -127,6 +131,7 @@ class PassInfo:
     statistics: tuple[str, ...] = ()
     templates: bool = True
     needs_target: bool = False
+    low: bool = False
 
     def check_options(self, given: Mapping[str, object], location: Location) -> dict[str, object]:
         """The options by their declared names, in which ``-`` and ``_`` are the same.
@@ -180,10 +185,12 @@ def anchors(info: PassInfo, module: Module) -> list[Any]:
 
 
 def functions(module: Module) -> list[Op]:
-    """The function-like symbols of a module, in order."""
-    return [op for op in module.body if op.name in FUNCTIONS]
+    """The function-like symbols of a module, those of target Low among them, in order."""
+    return [op for op in module.body if op.name in FUNCTIONS or op.name in LOW_FUNCTIONS]
 
 
 def takes(info: PassInfo, function: Op) -> bool:
     """Whether a function pass has something to do in a function."""
+    if info.low or function.name in LOW_FUNCTIONS:
+        return info.low and function.name in LOW_FUNCTIONS
     return info.templates or function.name != "template.def"

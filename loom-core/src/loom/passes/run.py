@@ -21,7 +21,7 @@ from loom.text.printer import print_module, print_op
 from loom.verify.verifier import require_valid
 
 Observer = Callable[[str, str, Module], None]
-"""Called with ``before`` or ``after``, the key of a pass or ``@pipeline``, and the module."""
+"""Called with ``before`` or ``after``, the key of a pass, a named pipeline or ``@pipeline``, and the module."""
 
 
 @attrs.define
@@ -111,11 +111,15 @@ class Runner:
         plan = [self._resolve(request, index) for index, request in enumerate(requests)]
         try:
             with deep_recursion():
-                for item in plan:
+                for request, item in zip(requests, plan, strict=True):
+                    if request.first:
+                        self._observe("before", request.pipeline, self.module)
                     if isinstance(item, Step):
                         self._run_everywhere(item)
                     else:
                         self._run_pipeline(item)
+                    if request.last:
+                        self._observe("after", request.pipeline, self.module)
         except _Halt as halt:
             return str(halt)
         return None

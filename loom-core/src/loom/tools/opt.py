@@ -49,7 +49,8 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         type=_requests,
-        help="what to run first: default, source-low, '@symbol' for a pass.pipeline of the module, or a list of passes",
+        help="what to run first: default, source-low, prepared-low, '@symbol' for a pass.pipeline of the module, "
+        "or a list of passes",
     )
     parser.add_argument(
         "--pass",
@@ -89,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
             default=[],
             metavar="NAME",
             type=_dump_key,
-            help=f"print the module {when} a pass or '@pipeline' (repeatable)",
+            help=f"print the module {when} a pass, a named pipeline or '@pipeline' (repeatable)",
         )
         dump.add_argument(f"--dump-ir-{when}-all", action="store_true", help=f"print the module {when} every pass")
     dump.add_argument("--dump-ir-format", choices=("text", "jsonl"), default="text", help="form of what is printed")
@@ -103,6 +104,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _requests(text: str) -> list[Request]:
+    """The entries of an option. Raises ``ArgumentTypeError``."""
     from loom.passes.requests import read_requests
 
     try:
@@ -124,7 +126,9 @@ def _pass_key(text: str) -> str:
 
 
 def _dump_key(text: str) -> str:
-    return text if text.startswith("@") else _pass_key(text)
+    from loom.passes.catalogue import PIPELINES
+
+    return text if text.startswith("@") or text in PIPELINES else _pass_key(text)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -176,6 +180,8 @@ def _run(args: argparse.Namespace) -> int:
         # What was seen on the way is most useful when a pass fails.
         dumps.write()
         _write_report(args.pass_report, runner.invocations)
+    for message in dumps.missing():
+        sys.stderr.write(f"loom-opt: {message}\n")
     if stopped is not None:
         sys.stderr.write(f"loom-opt: stopped: {stopped}\n")
     write_module_output(args.output, module, args.target_format)
@@ -186,7 +192,11 @@ def _help_text(info: PassInfo) -> str:
     lines = [f"{info.key} ({info.kind}): {info.description}"]
     for option in info.options:
         values = " | ".join(option.words) if option.words else f"integer, at least {option.minimum}"
-        lines.append(f"  {option.name}: {values}")
+        lines.append(f"  {option.name}: {values}" + (f"; {option.meaning}" if option.meaning else ""))
+    if info.statistics:
+        lines.append(f"  counts: {', '.join(info.statistics)}")
+    if info.needs_target:
+        lines.append("  needs a target")
     return "\n".join(lines) + "\n"
 
 
@@ -199,9 +209,20 @@ class Dumps:
         self.format: str = args.dump_ir_format
         self.output: str = args.dump_ir_output
         self.items: list[tuple[str, str, str]] = []
+        self._seen: set[tuple[str, str]] = set()
+
+    def missing(self) -> list[str]:
+        """What was asked for by name and did not come, as messages."""
+        return [
+            f"there is nothing to print {when} '{key}', which did not run"
+            for when, keys in self.wanted.items()
+            for key in sorted(keys)
+            if (when, key) not in self._seen
+        ]
 
     def add(self, when: str, key: str, module: Module) -> None:
         """Keep the module's text if somebody wants it."""
+        self._seen.add((when, key))
         if self.every[when] or key in self.wanted[when]:
             from loom import api
 
