@@ -20,12 +20,20 @@ MAX_CHAIN: Final = 64
 
 def has_flag(op: Op, flag: str) -> bool:
     """Whether an operation has a fast-math flag, by name or as one of ``fast``."""
-    words: Any = op.attribute("flags") if "flags" in op.spec.attribute_index else None
+    words = _flags(op)
     return bool(words) and (flag in words or "fast" in words)
+
+
+def _flags(op: Op) -> Any:
+    """The fast-math flags of an operation; most have none."""
+    index = op.spec.attribute_index.get("flags")
+    return None if index is None else op.attributes[index]
 
 
 def promised(op: Op, value: Value, facts: FloatFacts) -> FloatFacts:
     """Facts of an operand or result of an operation, with what its flags promise of them (``nnan``, ``ninf``)."""
+    if not _flags(op):
+        return facts
     if has_flag(op, "nnan"):
         facts = facts.without_nan()
     if has_flag(op, "ninf"):
@@ -35,7 +43,7 @@ def promised(op: Op, value: Value, facts: FloatFacts) -> FloatFacts:
 
 def _is_inexact(op: Op) -> bool:
     """Whether flags permit other numbers than those of the operation itself, so that its ends bound nothing."""
-    return any(has_flag(op, flag) for flag in ("reassoc", "contract", "afn"))
+    return bool(_flags(op)) and any(has_flag(op, flag) for flag in ("reassoc", "contract", "afn"))
 
 
 class FloatAnalysis:
@@ -52,7 +60,9 @@ class FloatAnalysis:
         """What a value may be where a region's path facts hold."""
         while context is not None and value not in self.paths.reached(context):
             context = self.paths.outside(context)
-        memo = self._memo.setdefault(context, {})
+        memo = self._memo.get(context)
+        if memo is None:
+            memo = self._memo[context] = {}
         known = memo.get(value)
         if known is not None:
             return known
@@ -106,11 +116,13 @@ class FloatAnalysis:
             return UNKNOWN  # Rewriting has erased it; guards found before may still name it.
         transfer = TRANSFER.get(op.name)
         if transfer is not None:
-            operands = (promised(op, v, self.query(v, context)) for v in op.operands)
+            operands = [promised(op, v, self.query(v, context)) for v in op.operands]
             found: FloatFacts = UNKNOWN if _is_inexact(op) else transfer(value.type, *operands)
         else:
             rule = _RULES.get(op.name)
             found = rule(self, op, value, context) if rule is not None else UNKNOWN
+        if not _flags(op):
+            return found
         if has_flag(op, "nsz"):
             found = floats.make(found.lo, found.hi, found.nan, True)
         return promised(op, value, found)

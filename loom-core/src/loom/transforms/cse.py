@@ -32,7 +32,10 @@ class Available:
         key = _key(op)
         if key is None:
             return None
-        found = self._known.get(key)
+        try:
+            found = self._known.get(key)
+        except TypeError:  # An attribute that has no hash.
+            return None
         if found is None:
             self._known[key] = op
             self._added[-1].append(key)
@@ -49,6 +52,8 @@ def eliminate_common(root: Op) -> bool:
 
 def _identity(attribute: object) -> object:
     """A key that tells attributes apart which Python's equality confuses: 0.0 and -0.0, 1 and True."""
+    if attribute is None:
+        return None
     if isinstance(attribute, float):
         return float, attribute.hex()
     if type(attribute) is tuple:
@@ -61,15 +66,8 @@ def _key(op: Op) -> Key | None:
     if "pure" not in traits or op.regions or "fact_identity" in traits or not op.results:
         return None
     attributes = tuple(map(_identity, op.attributes))
-    operands = tuple(op.operands)
-    if "commutative" in traits:
-        operands = tuple(sorted(operands, key=id))
-    key = (op.name, operands, op.segments, attributes, tuple([r.type for r in op.results]))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    operands = tuple(sorted(op.operands, key=id) if "commutative" in traits else op.operands)
+    return op.name, operands, op.segments, attributes, tuple([r.type for r in op.results])
 
 
 def _region(region: Region, known: Available) -> bool:

@@ -44,9 +44,8 @@ def eliminate_dead_ops(root: Op, symbols: dict[str, Op]) -> bool:
     """Erase unused operations inside ``root``, users before definitions."""
     changed = False
     for op in reversed(list(root.walk())):
-        if op is root or op.parent is None or "terminator" in op.spec.traits:
-            continue
-        if any(result.is_used for result in op.results):
+        used = [result for result in op.results if result.uses or result.dependents]
+        if used or op is root or op.parent is None or "terminator" in op.spec.traits:
             continue
         if (op.results or op.regions) and is_removable(op, symbols):
             op.erase()

@@ -48,8 +48,9 @@ def test(op: Op, facts: FunctionFacts) -> Found:
 
 def add(op: Op, facts: FunctionFacts) -> Found:
     """A zero added changes nothing but negative zeros, a negative zero nothing at all."""
+    known = _of(op, facts, 0), _of(op, facts, 1)
     for index, other in ((1, 0), (0, 1)):
-        zero, kept = _of(op, facts, index), _of(op, facts, other)
+        zero, kept = known[index], known[other]
         if _is_zero(zero) and (has_flag(op, "nsz") or not kept.negative_zero or _is_negative_zero(op.operands[index])):
             return [op.operands[other]]
     return None
@@ -67,8 +68,9 @@ def subtract(op: Op, facts: FunctionFacts) -> Found:
 
 def multiply(op: Op, facts: FunctionFacts) -> Found:
     """A finite number times zero is zero, with the sign that both make."""
+    known = _of(op, facts, 0), _of(op, facts, 1)
     for index, other in ((1, 0), (0, 1)):
-        zero, number = _of(op, facts, index), _of(op, facts, other)
+        zero, number = known[index], known[other]
         if not _is_zero(zero) or not number.finite or not number.number:
             continue
         if has_flag(op, "nsz"):
