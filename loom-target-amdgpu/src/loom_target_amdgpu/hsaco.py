@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from loom.dialects.low import ops as low
 from loom.ir.core import Op
@@ -17,9 +17,6 @@ from loom.low.proof import prove_allocation, prove_schedule, refuted
 from loom.low.schedule import Strategy, TableModel, schedule
 from loom_target_amdgpu.abi import KernargLayout, LaunchState, launch_state
 from loom_target_amdgpu.branches import simplify_branches
-from loom_target_amdgpu.check_distances import DistanceCheckError, check_distances
-from loom_target_amdgpu.check_passes import PassCheckError, Snapshot, check_passes, snapshot
-from loom_target_amdgpu.check_waits import check_waits
 from loom_target_amdgpu.clauses import insert_clauses
 from loom_target_amdgpu.code_object.elf import DataImage, KernelImage, write_hsaco
 from loom_target_amdgpu.code_object.kernel_descriptor import DescriptorError, KernelResources, describe_kernel
@@ -36,6 +33,9 @@ from loom_target_amdgpu.occupancy import issue_cycles, pays, tighter_limit, wave
 from loom_target_amdgpu.profiles import Processor, WorkgroupIds, waves_per_simd
 from loom_target_amdgpu.schedule import model
 from loom_target_amdgpu.waits import WaitCounts, WaitInserter
+
+if TYPE_CHECKING:
+    from loom_target_amdgpu.check_passes import Snapshot
 
 DEFAULT_WORKGROUP: Final = 1024
 
@@ -116,7 +116,7 @@ def compile_kernel(
     selected: bool = False,
     debug_info: bool = False,
 ) -> CompiledKernel:
-    """Compile one Low kernel whose structured operations have been turned into branches.
+    """Compile one Low kernel whose structured operations have been turned into branches, and use it up.
 
     ``memory`` and ``locks`` are what selection knows about addresses and locked sequences; ``check`` proves the
     schedule and the allocation afterwards, which takes about as long again.
@@ -127,15 +127,15 @@ def compile_kernel(
         LoomError: the kernel needs something the processor does not have.
     """
     generation = processor.require_generation()
-    ready = materialize(kernel, descriptor_set, memory or {}, locks or {})
+    ready = materialize(kernel, descriptor_set)
     keys = {op.key for op in ready.kernel.body.ops() if isinstance(op, low.LiveIn)}
     state = launch_state(keys, generation)
     function = to_machine(
         ready.kernel,
         descriptor_set,
         fixed=lambda op: state.units.get(op.key) if isinstance(op, low.LiveIn) else None,
-        memory=ready.memory,
-        locks=ready.locks,
+        memory=memory,
+        locks=locks,
     )
     before = function.order()
     try:
@@ -158,14 +158,18 @@ def compile_kernel(
     blocks = simplify_branches(expander.run(), assembler)
     if selected and not locks:
         simplify_masks(blocks, assembler)
-    expanded = snapshot(blocks) if check else []
+    expanded: Snapshot | None = None
+    if check:
+        from loom_target_amdgpu.check_passes import snapshot
+
+        expanded = snapshot(blocks)
     pairs = pair_instructions(blocks, assembler)
     waits = WaitInserter(blocks, assembler)
     waits.run()
     insert_hazard_waits(blocks, assembler, processor)
     clauses = insert_clauses(blocks, assembler)
     delays = insert_delays(blocks, assembler)
-    if check:
+    if expanded is not None:
         _prove_passes(expanded, blocks, processor, kernel)
     code, relocations = assemble(blocks)
     image, vgprs, sgprs, scratch = _image(kernel, processor, ready, state, allocation, expander, code)
@@ -233,6 +237,10 @@ def _reorder(function: Function, order: Mapping[Block, Sequence[Instruction]]) -
 
 def _prove_passes(before: Snapshot, blocks: list[CodeBlock], processor: Processor, kernel: low.KernelDef) -> None:
     """Prove what passes over the encoded instructions did; raises a diagnostic where one is wrong."""
+    from loom_target_amdgpu.check_distances import DistanceCheckError, check_distances
+    from loom_target_amdgpu.check_passes import PassCheckError, check_passes
+    from loom_target_amdgpu.check_waits import check_waits
+
     try:
         check_passes(before, blocks)
         check_waits(blocks, processor.family)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
 from loom.ir.core import Block, Op, Value
 from loom.ir.diagnostics import fail
-from loom.ir.records import evolve, record
+from loom.ir.records import record
 from loom.ir.types import RegType, StorageType
 from loom.low.assembly import make_packet
 from loom.low.descriptors import DescriptorSet
-from loom.low.machine import MemoryAccess
 from loom.low.storage import reserved_range
 from loom_target_amdgpu.abi import KERNARG, POINTER_SIZE, KernargLayout, Parameter, from_abi_layout
 from loom_target_amdgpu.storage_traffic import expand_reload, expand_spill
@@ -28,26 +26,21 @@ class Materialized:
         kernel: the rewritten kernel.
         layout: its argument segment.
         lds_bytes, private_bytes: storage it reserves.
-        memory, locks: the given tables, keyed by operations.
     """
 
     kernel: low.KernelDef
     layout: KernargLayout
     lds_bytes: int
     private_bytes: int
-    memory: Mapping[Op, MemoryAccess]
-    locks: Mapping[Op, int]
 
 
-def materialize(
-    kernel: low.KernelDef, descriptor_set: DescriptorSet, memory: Mapping[Op, MemoryAccess], locks: Mapping[Op, int]
-) -> Materialized:
+def materialize(kernel: low.KernelDef, descriptor_set: DescriptorSet) -> Materialized:
     """Replace storage, resources and arguments of a kernel, in place.
 
     Raises:
         LoomError: bindings or live-ins that break the rules of the interface.
     """
-    return evolve(_Rewriter(kernel, descriptor_set).run(), memory=memory, locks=locks)
+    return _Rewriter(kernel, descriptor_set).run()
 
 
 _INTERFACE: Final = frozenset(
@@ -86,7 +79,7 @@ class _Rewriter:
             if isinstance(op, low.StorageReserve | low.StorageView):
                 op.erase()
         private = -(-self._sizes["private"] // 16) * 16
-        return Materialized(self._kernel, layout, self._sizes["workgroup"], private, {}, {})
+        return Materialized(self._kernel, layout, self._sizes["workgroup"], private)
 
     def _check_live_ins(self) -> None:
         seen: dict[str, Op] = {}

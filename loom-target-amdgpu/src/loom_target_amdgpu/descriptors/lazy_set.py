@@ -16,18 +16,10 @@ class _Table(dict[str, Descriptor]):
 
     __slots__ = ("_waiting",)
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._waiting: dict[str, Entry] = {}
-
-    def announce(self, name: str, entry: Entry) -> bool:
-        """Add a name; False if it is taken."""
-        if name in self._waiting:
-            return False
-        self._waiting[name] = entry
-        # The value stands for the name only; every way to read it goes through ``__getitem__``.
-        super().__setitem__(name, _UNREAD)
-        return True
+    def __init__(self, waiting: dict[str, Entry]) -> None:
+        # The values stand for the names only; every way to read one goes through ``__getitem__``.
+        super().__init__(dict.fromkeys(waiting, _UNREAD))
+        self._waiting = waiting
 
     def __getitem__(self, name: str) -> Descriptor:
         found = super().__getitem__(name)
@@ -74,18 +66,19 @@ class TableSet(DescriptorSet):
     def __init__(self, key: str, registers: Mapping[str, RegisterClass], entries: Iterable[Entry]) -> None:
         self.key = key
         self.registers = MappingProxyType(dict(registers))
-        by_key, by_mnemonic = _Table(), _Table()
+        keys: dict[str, Entry] = {}
+        mnemonics: dict[str, Entry] = {}
         self._variants: dict[str, list[str]] = {}
         for entry in entries:
-            if not by_key.announce(entry.key, entry):
+            if keys.setdefault(entry.key, entry) is not entry:
                 raise ValueError(f"{key}: two instructions have the key {entry.key!r}")
-            if not by_mnemonic.announce(entry.mnemonic, entry):
+            if mnemonics.setdefault(entry.mnemonic, entry) is not entry:
                 raise ValueError(f"{key}: two instructions have the mnemonic {entry.mnemonic!r}")
-            base, _, suffix = entry.key.rpartition(".")
-            if suffix and base in by_key:
+            base = entry.key.rpartition(".")[0]
+            if base in keys:
                 self._variants.setdefault(base, []).append(entry.key)
-        self.by_key = by_key
-        self.by_mnemonic = by_mnemonic
+        self.by_key = _Table(keys)
+        self.by_mnemonic = _Table(mnemonics)
 
     def variants_of(self, key: str) -> list[Descriptor]:
         """The immediate forms of an instruction."""

@@ -19,9 +19,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache, partial
-from typing import Final, Literal
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, Final, Literal
 
 from loom.ir.records import evolve, record
 from loom.low.descriptors import Descriptor, Effects, ImmediateDescriptor, OperandDescriptor
@@ -105,13 +105,35 @@ def _columns(line: str) -> list[str]:
     return columns + [""] * (7 - len(columns))
 
 
-@record(eq=False)
 class Entry:
-    """One instruction that has been named but not read: :meth:`make` reads the rest of its line."""
+    """One instruction that has been named but not read: :meth:`make` reads the rest of its line.
 
-    key: str
-    mnemonic: str
-    make: Callable[[], Descriptor]
+    Attributes:
+        key, mnemonic: its names in a descriptor set.
+    """
+
+    __slots__ = ("_arguments", "key", "mnemonic")
+
+    def __init__(self, key: str, mnemonic: str, arguments: tuple[Any, ...]) -> None:
+        self.key = key
+        self.mnemonic = mnemonic
+        self._arguments = arguments
+
+    def make(self) -> Descriptor:
+        """Its descriptor."""
+        return _make(*self._arguments)
+
+
+@cache
+def _variants(text: str) -> tuple[tuple[str, str, Mapping[str, str]], ...]:
+    """Suffix, generations (empty for all) and edits of each variant in the last column of a line."""
+    found = []
+    for variant in text.split():
+        match = _VARIANT.match(variant)
+        assert match is not None, variant
+        edits = dict(edit.split("=") for edit in match["edits"].split(",")) if match["edits"] else {}
+        found.append((match["suffix"], match["gens"] or "", edits))
+    return tuple(found)
 
 
 def entries(text: str, generation: str) -> Iterator[Entry]:
@@ -127,19 +149,14 @@ def entries(text: str, generation: str) -> Iterator[Entry]:
         generations = columns[0].strip()
         if generation not in ("34AaB" if generations == "*" else generations):
             continue
-        variants = [(variant, _VARIANT.match(variant)) for variant in columns[6].split()]
+        variants = [v for v in _variants(columns[6]) if generation in (v[1] or generation)]
         for name in columns[1].split():
             mnemonic, _, key = name.partition("=")
             key = key or mnemonic
-            yield Entry("amdgpu." + key, mnemonic, partial(_make, line, mnemonic, key, generation, "", {}))
-            for variant, match in variants:
-                assert match is not None, variant
-                if match["gens"] is not None and generation not in match["gens"]:
-                    continue
-                edits = dict(edit.split("=") for edit in match["edits"].split(",")) if match["edits"] else {}
-                suffix = match["suffix"]
-                made = partial(_make, line, mnemonic, key, generation, suffix, edits)
-                yield Entry(f"amdgpu.{key}.{suffix}", f"{mnemonic}_{suffix}", made)
+            yield Entry("amdgpu." + key, mnemonic, (line, mnemonic, key, generation, "", {}))
+            for suffix, _, edits in variants:
+                arguments = (line, mnemonic, key, generation, suffix, edits)
+                yield Entry(f"amdgpu.{key}.{suffix}", f"{mnemonic}_{suffix}", arguments)
 
 
 def _make(text: str, mnemonic: str, key: str, generation: str, suffix: str, edits: Mapping[str, str]) -> Descriptor:

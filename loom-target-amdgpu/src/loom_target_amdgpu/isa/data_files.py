@@ -12,8 +12,9 @@ _DATA = os.path.join(os.path.dirname(__file__), "data")
 
 def read_lines(name: str) -> list[str]:
     """Lines of a data file without its header line."""
-    with open(os.path.join(_DATA, name), encoding="ascii") as file:
-        return file.read().splitlines()[1:]
+    # Decoded at once: reading as text looks at every line end twice.
+    with open(os.path.join(_DATA, name), "rb") as file:
+        return file.read().decode("ascii").splitlines()[1:]
 
 
 @cache

@@ -237,7 +237,11 @@ class FamilyTable:
         self._rows: list[Row | None] = [None] * len(self._lines)
         self._numbers: dict[str, list[int]] = {}
         for number, line in enumerate(self._lines):
-            self._numbers.setdefault(line[: line.index(",")], []).append(number)
+            mnemonic = line[: line.index(",")]
+            if mnemonic in self._numbers:
+                self._numbers[mnemonic].append(number)
+            else:
+                self._numbers[mnemonic] = [number]
 
     def __len__(self) -> int:
         return len(self._lines)
