@@ -535,7 +535,11 @@ def test_a_full_tile_guard_makes_collective_bounds_exact(side: int, accepted: bo
         + inner[end:]
     )
     if accepted:
-        specialized(text)
+        rows = [detail.row() for detail in specialize(parse_module(text, "t.loom"), None).loops]
+        assert [r["outcome"] for r in rows if r["category"] == "scf-pipeline"] == ["pipelined"]
+        stages = [(r["op"], r["stage"]) for r in rows if r["category"] == "scf-pipeline-stage"]
+        assert ("view.load", "producer") in stages
+        assert ("kernel.subgroup.reduce", "consumer") in stages
     else:
         assert refusal(text).params["expected_constraint"] == RULES["convergent_bounds"]
 

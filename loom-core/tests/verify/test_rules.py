@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loom.dialects.scalar import ops as scalar
-from loom.ir.diagnostics import Diagnostic
+from loom.ir.diagnostics import Diagnostic, LoomError
 from loom.ir.types import I32, I64
 from loom.text.parser import parse_module
 from loom.verify.verifier import verify_module
@@ -79,6 +79,11 @@ def test_conditionals_with_results_need_both_arms() -> None:
     assert codes(body("%r = scf.if %c -> (i32) {\n scf.yield %a : i32\n }")) == ["STRUCTURE/013"]
     assert codes(body("scf.if %a {\n }")) == ["TYPE/003"]
     assert codes(body("%r = scf.if %c -> (i32) {\n scf.yield %a : i32\n } else {\n scf.yield %a : i32\n }")) == []
+    # Each region by itself: one value too few, one too many, one of another type.
+    for one, other in (("%a : i32", ""), ("%a, %a : i32, i32", "%a : i32"), ("%c : i1", "%a : i32")):
+        for first, second in ((one, other), (other, one)):
+            lines = f"%r = scf.if %c -> (i32) {{\n scf.yield {first}\n }} else {{\n scf.yield {second}\n }}"
+            assert codes(body(lines)) in (["STRUCTURE/008"], ["TYPE/009"]), (first, second)
 
 
 @pytest.mark.seed("F01")
@@ -169,7 +174,7 @@ def test_loop_bounds_share_an_address_type() -> None:
 
 @pytest.mark.seed("Y05")
 def test_a_carried_type_names_the_right_edge() -> None:
-    """A yield that keeps the initial extent in its type is rejected."""
+    """A yield keeps neither the initial nor the body's extent in its type, and a result not that of an edge."""
     text = """\
 func.def @f(%turns: index, %n: index, %x: view<[%n]xf32>) {
   %c0 = index.constant 0 : index
@@ -183,6 +188,14 @@ func.def @f(%turns: index, %n: index, %x: view<[%n]xf32>) {
 }
 """
     assert codes(text) == ["TYPE/009"]
+    from_body = text.replace("view<[%len]xf32> -> view<[%n]xf32>", "view<[%len]xf32> -> view<[%len]xf32>")
+    assert codes(from_body.replace("index, view<[%n]xf32>\n", "index, view<[%len]xf32>\n")) == ["TYPE/009"]
+    right = text.replace("view<[%len]xf32> -> view<[%n]xf32>", "view<[%len]xf32> -> view<[%shorter]xf32>")
+    right = right.replace("index, view<[%n]xf32>\n", "index, view<[%shorter]xf32>\n")
+    assert codes(right) == []
+    with pytest.raises(LoomError) as caught:
+        codes(right.replace("-> (index, view<[%left]xf32>)", "-> (index, view<[%n]xf32>)"))
+    assert [d.code for d in caught.value.diagnostics] == ["TYPE/001"]
 
 
 @pytest.mark.seed("K01")
