@@ -22,8 +22,11 @@ from loom.transforms.canonicalize import canonicalize
 from loom.transforms.cse import eliminate_common
 from loom.transforms.hoist import hoist_invariants
 from loom.transforms.inline import inline_calls
+from loom.transforms.legalize_math import legalize_math
+from loom.transforms.linearize import linearize_accesses
 from loom.transforms.loop_fusion import fuse_loops
 from loom.transforms.loops import pipeline_loops, unroll_loops
+from loom.transforms.promote_private import promote_private_storage
 from loom.transforms.sink import sink_into_branches
 from loom.transforms.vector_memory_to_scalar import scalarize_accesses
 from loom.transforms.vector_reduce_axes import scalarize_axis_reductions
@@ -141,9 +144,12 @@ class Agreement:
             lambda: fuse_branches(kernel),
             lambda: sink_into_branches(kernel),
             lambda: canonicalize(kernel, module.symbols()),
+            lambda: promote_private_storage(kernel),
             lambda: scalarize_axis_reductions(kernel),
             lambda: scalarize_accesses(kernel),
             lambda: scalarize_vectors(kernel, {}),
+            lambda: linearize_accesses(kernel, {}),
+            lambda: legalize_math(kernel, None),
             lambda: canonicalize(kernel, module.symbols()),
         ):
             step()

@@ -28,6 +28,18 @@ def _reduce_axes_to_scalar(function: Op, module: Module, context: Context, optio
     return _cleaned(function, module, "reductions-rewritten", scalarize_axis_reductions(function))
 
 
+def _promote(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.promote_private import promote_private_storage
+
+    return _cleaned(function, module, "allocations-promoted", promote_private_storage(function))
+
+
+def _linearize(function: Op, module: Module, context: Context, options: Options) -> Outcome:
+    from loom.transforms.linearize import linearize_accesses
+
+    return _cleaned(function, module, "accesses-rewritten", linearize_accesses(function, context.facts))
+
+
 def _low_dce(function: Op, module: Module, context: Context, options: Options) -> Outcome:
     from loom.low.unused import drop_unused_packets
 
@@ -51,6 +63,20 @@ def _cleaned(function: Op, module: Module, counter: str, count: int) -> Outcome:
 
 
 LEGALIZING: Final = (
+    PassInfo(
+        "linearize-view-accesses",
+        "function",
+        "access views of several axes through views of one",
+        _linearize,
+        statistics=("accesses-rewritten",),
+    ),
+    PassInfo(
+        "promote-private-fragments",
+        "function",
+        "keep small private arrays that are accessed at known places in values",
+        _promote,
+        statistics=("allocations-promoted",),
+    ),
     PassInfo(
         "low-dce",
         "function",
