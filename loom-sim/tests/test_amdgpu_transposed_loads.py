@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,7 @@ def _expected(runs: list[list[int]]) -> list[list[int]]:
     result: list[list[int]] = [[] for _ in runs]
     wide = max(max(run) for run in runs) > 255
     for start in range(0, LANES, 8 if wide else 16):
+        groups: list[tuple[Sequence[int], Sequence[int]]]
         if wide:
             groups = [(range(start, start + 8), range(start, start + 8))]
         else:
