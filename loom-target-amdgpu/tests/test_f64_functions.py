@@ -23,7 +23,7 @@ X = np.concatenate([
     [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 2.0**-1022, 1.0, -1.0, 0.5, 709.8, 711.0, -745.0, 2.0**30,
      6381956970095103.0 * 2.0**797, 1.7976931348623157e308],
 ])  # fmt: skip
-BINARY = ("powf", "atan2f")
+BINARY = ("powf", "atan2f", "remf")
 GELU = ("geluf<erf>", "geluf<tanh>", "geluf<logistic>")
 # Each function on one processor of each generation in turn, those of all kinds of operations on all.
 EVERYWHERE = ("expf", "sinf", "powf")

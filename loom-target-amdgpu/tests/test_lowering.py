@@ -154,9 +154,9 @@ def test_code_objects_are_reproducible_and_well_formed(tmp_path: Path) -> None:
 
 def test_unsupported_operations_are_located() -> None:
     steps = (
-        "%wide = scalar.extf %value : f32 to f64",
-        "%error = scalar.remf %wide, %wide : f64",
-        "%doubled = scalar.fptrunc %error : f64 to f32",
+        "%narrow = scalar.fptrunc %value : f32 to f8E4M3",
+        "%root = scalar.sqrtf %narrow : f8E4M3",
+        "%doubled = scalar.extf %root : f8E4M3 to f32",
     )
     text = ELEMENTWISE.replace("%doubled = scalar.addf %value, %value : f32", "\n  ".join(steps))
     with pytest.raises(LoomError) as caught:

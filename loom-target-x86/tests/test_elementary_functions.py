@@ -22,7 +22,7 @@ X = np.concatenate([
     RNG.choice([-1.0, 1.0], 20) * 2.0 ** RNG.uniform(-120, 120, 20), RNG.uniform(-5, 5, 12),
     [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324, 88.0],
 ])  # fmt: skip
-BINARY = ("powf", "atan2f")
+BINARY = ("powf", "atan2f", "remf")
 NAMES = [*RECIPES, "geluf<erf>"]
 
 

@@ -147,7 +147,9 @@ def test_functions_are_within_their_bounds(name: str) -> None:
 
 
 def test_every_recipe_is_judged() -> None:
-    assert {name.partition("<")[0] for name in FUNCTIONS} | {"powf", "atan2f"} == {*RECIPES, "geluf"} == ELEMENTARY
+    assert (
+        {name.partition("<")[0] for name in FUNCTIONS} | {"powf", "atan2f", "remf"} == {*RECIPES, "geluf"} == ELEMENTARY
+    )
 
 
 SPECIAL: Final = np.array(
@@ -198,6 +200,20 @@ def test_angles_of_points() -> None:
             assert error(float(g), mp.atan2(mp.mpf(float(a)), mp.mpf(float(b)))) <= 1.0, f"atan2({a!r}, {b!r})"
     a, b = (axis.ravel() for axis in np.meshgrid(SPECIAL, SPECIAL))
     same(run("scalar.atan2f %x, %y", a, b), run("scalar.atan2f %x, %y", a, b, legal=False), 4.0)
+
+
+def test_remainders_are_exact() -> None:
+    x, y = sized(-1074, 1023, 300), sized(-1074, 1023, 300)
+    y[100:200], x[100:200] = sized(-20, 20, 100), sized(-20, 200, 100)
+    y[200:], x[200:] = np.round(sized(0, 10, 100)) + 0.5, np.round(sized(30, 62, 100))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(run("scalar.remf %x, %y", x, y), np.fmod(x, y))
+        a, b = (axis.ravel() for axis in np.meshgrid(SPECIAL, SPECIAL))
+        want = np.fmod(a, b)
+    got = run("scalar.remf %x, %y", a, b)
+    np.testing.assert_array_equal(got, want)
+    numbers = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
 
 
 @pytest.mark.parametrize("name", ["exp2f", "log2f", "sinturnsf", "costurnsf", "cbrtf"])

@@ -35,7 +35,7 @@ FACTS: Final[Mapping[str, object]] = MappingProxyType(
 _PRECISE_IN_F64: Final = frozenset(
     {
         "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "cbrtf", "asinf", "acosf", "atanf", "atan2f",
-        "sinturnsf", "costurnsf", "tanhf", "logisticf", "siluf", "softplusf",
+        "sinturnsf", "costurnsf", "tanhf", "logisticf", "siluf", "softplusf", "remf",
     }
 )  # fmt: skip
 MATH: Final = MathPolicy(

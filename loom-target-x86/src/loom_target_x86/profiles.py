@@ -19,8 +19,8 @@ RECORD: Final = "x86.target"
 SCHEDULER: Final = "x86"
 
 WORD_MAX: Final = (1 << 32) - 1
-MATH: Final = MathPolicy("x86.math", MappingProxyType({}))
-"""There are instructions for square roots only."""
+MATH: Final = MathPolicy("x86.math", MappingProxyType({"remf": frozenset({"f32", "f64"})}))
+"""There are instructions for square roots only, and a routine for remainders."""
 
 #: Selector -> (what it adds, selectors whose code it accepts). A selector is also the profile word of a record.
 SELECTORS: Final[Mapping[str, tuple[str, frozenset[str]]]] = MappingProxyType(

@@ -11,7 +11,7 @@ ELEMENTARY: Final = frozenset(
     {
         "expf", "exp2f", "expm1f", "logf", "log2f", "log10f", "log1pf", "powf", "cbrtf", "sinf", "cosf", "tanf",
         "asinf", "acosf", "atanf", "atan2f", "sinturnsf", "costurnsf", "sinhf", "coshf", "tanhf", "asinhf", "acoshf",
-        "atanhf", "erff", "erfcf", "logisticf", "siluf", "softplusf", "geluf",
+        "atanhf", "erff", "erfcf", "logisticf", "siluf", "softplusf", "geluf", "remf",
     }
 )  # fmt: skip
 """What a policy may name, by the names of the ``scalar`` and ``vector`` dialects. Roots are arithmetic."""

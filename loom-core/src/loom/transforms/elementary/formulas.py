@@ -7,10 +7,11 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from loom.dialects.index import ops as index_ops
 from loom.dialects.scalar import ops as scalar_ops
 from loom.dialects.scf import ops as scf_ops
 from loom.ir.core import Block, Region, Value
-from loom.ir.types import F64, I1, I32, I64, ScalarType
+from loom.ir.types import F64, I1, I32, I64, INDEX, ScalarType
 from loom.transforms.lanes import Emitter
 
 _SIGN: Final = -(1 << 63)
@@ -278,6 +279,33 @@ class Real:
         shifted = self + _INTEGER_SHIFT
         # Not by a conversion of 32 bits: Mesa's Vulkan drivers misjudge comparisons of such numbers in 64 bits.
         return shifted - _INTEGER_SHIFT, (shifted.bits() << 32).arithmetic_shift(32)
+
+
+def repeated(
+    code: Code, count: Bits, initial: Sequence[Real], body: Callable[[Code, Bits, list[Real]], Sequence[Real]]
+) -> list[Real]:
+    """Numbers behind ``count`` rounds of a formula, which gets the number of the round and what the last one made."""
+    emit = code.emit
+    zero, one = (emit.constant(INDEX, n) for n in (0, 1))
+    upper = emit(index_ops.Cast([count.value], [], [INDEX]))
+    block = Block([INDEX, *(F64 for _ in initial)])
+    end = scf_ops.Yield([], [], segments=(0,), loc=emit.loc)
+    block.append(end)
+    inner = Code(Emitter(end, emit.loc), code)
+    number = Bits(inner, inner.emit(index_ops.Cast([block.args[0]], [], [I64])))
+    values = [part.value for part in body(inner, number, [Real(inner, arg) for arg in block.args[1:]])]
+    end.set_operands(values, (len(values),))
+    loop = scf_ops.For.build(
+        lower=zero,
+        upper=upper,
+        step=one,
+        iter_args=[part.value for part in initial],
+        regions=[Region([block])],
+        result_types=[F64 for _ in initial],
+        loc=emit.loc,
+    )
+    emit.place(loop)
+    return [Real(code, result) for result in loop.results]
 
 
 def power_of_two(exponent: Bits) -> Real:

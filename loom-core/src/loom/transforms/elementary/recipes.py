@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from loom.transforms.elementary import error_function, exponentials, logarithms, trigonometry
 from loom.transforms.elementary.formulas import Real
+from loom.transforms.elementary.remainder import remainder
 
 RECIPES: Final[Mapping[str, Callable[..., Real]]] = {
     "expf": exponentials.exp,
@@ -38,6 +39,7 @@ RECIPES: Final[Mapping[str, Callable[..., Real]]] = {
     "logisticf": exponentials.logistic,
     "siluf": exponentials.silu,
     "softplusf": logarithms.softplus,
+    "remf": remainder,
 }
 """Function -> its formula; the names are those of the ``scalar`` and ``vector`` dialects."""
 _GELU: Final[Mapping[str, Callable[[Real], Real]]] = {"erf": error_function.gelu, "tanh": exponentials.gelu_tanh}
