@@ -296,3 +296,13 @@ def test_damaged_tables_are_refused() -> None:
         else:
             table.at(0x1500)
     assert refused > 100
+
+
+def test_a_directory_whose_number_is_a_text_is_refused() -> None:
+    """Columns of the table of files may be of any form, also of one that makes no sense."""
+    data = bytearray(_compiled(TWO_KERNELS, "gfx1100"))
+    string, number = 0x08, 0x0F
+    column = data.index(bytes((2, 1, string, 2, number))) + 4  # two columns: a path, the number of a directory
+    data[column] = string
+    with pytest.raises(LineTableError, match="the number of a directory is the text ''"):
+        read_line_table(bytes(data))

@@ -243,7 +243,9 @@ class _Unit:
         files = []
         for entry in self._table():
             directory = entry.get(_DIRECTORY_INDEX, 0)
-            files.append(self._join(["", *directories[1:]], int(directory), str(entry.get(_PATH, ""))))
+            if isinstance(directory, str):
+                raise LineTableError(self._cursor.at, f"the number of a directory is the text '{directory}'")
+            files.append(self._join(["", *directories[1:]], directory, str(entry.get(_PATH, ""))))
         return files
 
     def _join(self, directories: Sequence[str], number: int, name: str) -> str:
