@@ -15,7 +15,6 @@ from loom.ir.types import F64, I1, I32, I64, INDEX, ScalarType
 from loom.transforms.lanes import Emitter
 
 _SIGN: Final = -(1 << 63)
-_MAGNITUDE: Final = (1 << 63) - 1
 _INTEGER_SHIFT: Final = 1.5 * 2.0**52
 """Added to a number below 2^51, it leaves the nearest integer in the low bits of the pattern."""
 
@@ -228,10 +227,6 @@ class Real:
     def bits(self) -> Bits:
         """The pattern."""
         return Bits(self.code, self.code.op("bitcast", I64, self.value))
-
-    def magnitude_bits(self) -> Bits:
-        """The pattern without the sign."""
-        return self.bits() & _MAGNITUDE
 
     def compare(self, predicate: str, other: Real | float) -> Flag:
         """A comparison: ``olt`` and its like are false for NaN."""
