@@ -306,3 +306,9 @@ def test_a_directory_whose_number_is_a_text_is_refused() -> None:
     data[column] = string
     with pytest.raises(LineTableError, match="the number of a directory is the text ''"):
         read_line_table(bytes(data))
+
+
+def test_names_have_the_length_of_paths() -> None:
+    assert read_line_table(_compiled(TWO_KERNELS, "gfx1100", name="k" * 4096)).files() == ("k" * 4096,)
+    with pytest.raises(LineTableError, match="a name does not end, or is too long"):
+        read_line_table(_compiled(TWO_KERNELS, "gfx1100", name="k" * 4097))

@@ -20,6 +20,8 @@ from loom_target_amdgpu.code_object.debug_lines import SourcePlace
 
 _VERSIONS: Final = range(2, 6)
 _MAX_SECTION: Final = 1 << 28
+_MAX_NAME: Final = 4096
+"""Bytes of a name, as many as a path of Linux has: damaged tables may name one long text thousands of times."""
 _COMPRESSION_HEADER: Final = 24
 _ZLIB: Final = 1
 _PATH, _DIRECTORY_INDEX = 1, 2
@@ -181,9 +183,9 @@ class _Cursor:
         return value - (1 << bits) if value >> (bits - 1) else value
 
     def text(self) -> str:
-        end = self.data.find(b"\0", self.at, self.end)
+        end = self.data.find(b"\0", self.at, min(self.end, self.at + _MAX_NAME + 1))
         if end < 0:
-            raise LineTableError(self.at, "a name does not end")
+            raise LineTableError(self.at, "a name does not end, or is too long")
         value = self.data[self.at : end].decode("utf-8", "replace")
         self.at = end + 1
         return value
