@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from loom import api
 from loom.passes.catalogue import PASSES, PIPELINES
 from loom.tools.opt import main
 
@@ -59,3 +60,16 @@ def test_options_that_the_page_mentions_exist(page: str, capsys: pytest.CaptureF
     known = capsys.readouterr().out
     for option in set(re.findall(r"--[a-z][a-z-]+", page)):
         assert option in known, option
+
+
+def test_files_with_cases_become_low(root: Path, tmp_path: Path) -> None:
+    """Launches of cases and benchmarks are those of the source, so that they stay behind; the rest is valid."""
+    pytest.importorskip("loom_target_amdgpu", reason="loom-target-amdgpu is not installed")
+    low = tmp_path / "low.loom"
+    for name in ("saxpy", "tile_transpose"):
+        source = root / "examples" / f"{name}.loom"
+        assert "check.case" in source.read_text()
+        assert main([str(source), "--pipeline=prepared-low", "--target=amdgpu:gfx1100", f"--output={low}"]) == 0
+        found = [op.name for op in api.load(low).body]
+        assert "low.kernel.def" in found
+        assert not any(name.startswith("check.") for name in found)

@@ -171,8 +171,24 @@ def _source_to_low(module: Module, _: Module, context: Context, options: Options
     from loom import api
 
     assert context.target is not None
+    sources = {name for name, op in module.symbols().items() if op.name == "kernel.def"}
     lowered = api.lower_module(module, context.target)
     _take_over(module, lowered)
+    left = {name for name, op in module.symbols().items() if op.name == "kernel.def"}
+    _drop_checks(module, sources - left)
+
+
+def _drop_checks(module: Module, gone: set[str]) -> None:
+    """Erase the checks of kernels that are Low now: a launch has operands for the signature of the source."""
+    from loom.ir.core import symbol_name
+    from loom.transforms.dce import referenced_symbols
+
+    pending = [op for op in module.body if "check" in op.spec.traits]
+    while dropped := [op for op in pending if not gone.isdisjoint(referenced_symbols(op))]:
+        pending = [op for op in pending if op not in dropped]
+        gone |= {str(symbol_name(op)) for op in dropped}
+        for op in dropped:
+            op.erase()
 
 
 def _checks(options: Options) -> frozenset[str]:
