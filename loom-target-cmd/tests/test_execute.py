@@ -254,7 +254,7 @@ def longest(tree: Any) -> int:
     return sum(lengths) if tree[0] == "serial" else max(lengths, default=0)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tree=TREES)
 def test_waves_keep_the_order_of_every_tree(tree: Any, compile_text: Compile) -> None:
     counter = [0]

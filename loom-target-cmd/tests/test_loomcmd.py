@@ -143,7 +143,6 @@ def programs(draw: st.DrawFn) -> CommandProgram:
     )
 
 
-@settings(deadline=None)
 @given(programs())
 def test_every_program_round_trips(program: CommandProgram) -> None:
     data = encode(program)
@@ -162,7 +161,7 @@ def test_trailing_bytes_are_refused() -> None:
         decode(encode(SAMPLE) + b"\0")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_damaged_file_reads_or_is_refused(data: st.DataObject) -> None:
     """Any change of a few bytes gives either another valid program or one clear error."""

@@ -65,7 +65,7 @@ def runners(native: NativeRunner) -> list[Runner]:
 
 
 SETTINGS = settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -55,7 +55,7 @@ def test_there_are_listings_in_tests() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_generated_modules_survive(seed: int) -> None:
     module = ModuleMaker(seed).module()
     data = write_module(module)

@@ -85,7 +85,7 @@ def varied(seed: int) -> Module:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_other_attributes_survive_in_both_forms(seed: int) -> None:
     """What prints reads back the same, or is refused with a diagnostic; the binary form keeps all of it."""
     module = varied(seed)

@@ -90,7 +90,7 @@ def test_bf16_inputs_with_f32_sums_and_bf16_result() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_integers_are_exact(data: st.DataObject) -> None:
     """Signed and unsigned readings of the same bits, or an error when the result does not fit."""
     names = st.sampled_from(["i8", "u8", "i16", "u16", "i32", "u32", "i64"])

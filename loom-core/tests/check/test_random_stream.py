@@ -69,7 +69,7 @@ def test_lanes_give_the_words_of_one_walk(count: int) -> None:
 
 
 @given(seed=st.integers(-(2**63), 2**63 - 1), count=st.integers(2049, 6000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_any_seed(seed: int, count: int) -> None:
     """Negative seeds count as their two's complement."""
     model = ScalarModel(seed)

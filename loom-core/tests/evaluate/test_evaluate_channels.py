@@ -157,7 +157,7 @@ pipeline.def<kernel> @p(%n: index, %a_depth: index, %b_depth: index) run(%in: vi
     count=st.integers(0, 9),
     depths=st.tuples(st.integers(1, 5), st.integers(1, 5)),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_who_runs_when_makes_no_difference(seed: int, count: int, depths: tuple[int, int]) -> None:
     """Strands that only meet in channels compute the same under every order of hand-overs."""
     numbers = random.Random(seed)

@@ -124,7 +124,7 @@ def test_integer_to_float_rounds_once(exact_formats: dict[str, Any], source: str
 
 @pytest.mark.parametrize("target", ["f16", "bf16", "f32", "f64"])
 def test_random_64_bit_integers_round_once(exact_formats: dict[str, Any], target: str) -> None:
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=40))
     def check(patterns: list[int]) -> None:
         got = convert("uitofp", "i64", target, patterns)

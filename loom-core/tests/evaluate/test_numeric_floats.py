@@ -131,7 +131,7 @@ def test_basic_arithmetic_on_random_patterns(exact_formats: dict[str, Any], name
     model = exact_formats[name]
     element = patterns(model.bits)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(st.lists(st.tuples(element, element), min_size=1, max_size=40))
     def check(pairs: list[tuple[int, int]]) -> None:
         got = run(operation, name, *zip(*pairs, strict=True))
@@ -173,7 +173,7 @@ def test_fma_on_random_patterns(exact_formats: dict[str, Any], name: str) -> Non
     model = exact_formats[name]
     element = patterns(model.bits)
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=40)
     @given(st.lists(st.tuples(element, element, element), min_size=1, max_size=30))
     def check(triples: list[tuple[int, int, int]]) -> None:
         got = run("fmaf", name, *zip(*triples, strict=True))

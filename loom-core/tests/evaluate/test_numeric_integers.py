@@ -167,7 +167,7 @@ def test_overflow_promises(name: str, width: str) -> None:
 def test_multiply_add_promises_only_its_final_result(width: str) -> None:
     format = FORMATS[width]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(st.lists(st.tuples(*[st.integers(format.minimum, format.maximum)] * 3), min_size=1, max_size=30))
     def check(rows: list[tuple[int, int, int]]) -> None:
         rows = [*rows, (format.maximum, 2, format.minimum), (1, 1, 0)]
@@ -355,7 +355,7 @@ def test_calls_that_the_verifier_refuses_are_type_errors() -> None:
         OPERATIONS["extsi"].apply((word,), i32)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
 def test_64_bit_division_identities(a: int, b: int) -> None:
     i64 = FORMATS["i64"]

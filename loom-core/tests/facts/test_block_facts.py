@@ -392,7 +392,7 @@ def check_results(module: Module, body: str) -> None:
             assert [int(v) for v in again] == values, body
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_random_graphs_of_blocks(rng: random.Random) -> None:
     body = Graphs(rng).write()
@@ -463,7 +463,7 @@ def write_while(rng: random.Random) -> str:
     return "\n".join([*head, *lines, f"  func.return %c0, {results[0]}, {results[1]} : index, index, index"]) + "\n"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.randoms(use_true_random=False))
 def test_random_loops_with_conditions(rng: random.Random) -> None:
     body = write_while(rng)

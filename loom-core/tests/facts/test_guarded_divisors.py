@@ -64,7 +64,7 @@ def test_divisors_of_guarded_values(op: str, divisor: int, inside: int) -> None:
     st.integers(1, 300),
     st.integers(-(2**15), 2**15 - 1),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_random_remainders_mean_the_same(op: str, divisor: int, value: int) -> None:
     module = api.parse(program(op, divisor))
     before = call_function(Program(module, limits=Limits()), module.symbols()["f"], [value])

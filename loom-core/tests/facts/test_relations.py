@@ -180,7 +180,7 @@ def comparisons(draw: st.DrawFn) -> list[str]:
 
 
 @given(comparisons())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_random_comparisons_mean_the_same(lines: list[str]) -> None:
     before, after = function(*lines), function(*lines)
     root: Op

@@ -43,7 +43,7 @@ def prove(function: Function, budget: dict[str, int], strategy: Strategy, swaps:
         assert final.high_water["test.i32"] <= max(limit, 1 + max(fixed))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1 << 30),
     size=st.sampled_from([6, 25, 60]),
@@ -59,7 +59,7 @@ def test_random_programs_keep_their_meaning(
 
 
 @pytest.mark.seed("O01", "O02", "O05", "S02", "S05", "S09")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 1 << 30),
     size=st.sampled_from([10, 30, 60]),

@@ -209,7 +209,7 @@ def check(pair: tuple[str, str]) -> None:
     assert print_module(parse_module(once)) == once
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(modules().flatmap(scattered))
 def test_trivia_in_generated_modules(pair: tuple[str, str]) -> None:
     check(pair)
@@ -226,7 +226,7 @@ def _without_header(text: str) -> Module:
     return module
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(FILES).map(lambda path: _stripped(path.read_text())).flatmap(scattered))
 def test_trivia_in_programs_with_every_operation(pair: tuple[str, str]) -> None:
     check(pair)
@@ -236,7 +236,7 @@ def _tokens(text: str) -> Iterator[str]:
     return (match.group() for match in re.finditer(r'//[^\n]*|(?:[^\s"]|"(?:[^"\\]|\\.)*")+', text))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(FILES).map(lambda path: path.read_text()), st.randoms(use_true_random=False))
 def test_white_space_carries_no_meaning(text: str, random: Random) -> None:
     """Lines end anywhere between words: the canonical text is the same but for comments and blank lines."""

@@ -269,7 +269,7 @@ def float_programs(draw: st.DrawFn) -> tuple[str, str, list[str]]:
 
 
 @given(float_programs(), st.sampled_from(EDGES), st.sampled_from(EDGES), st.sampled_from((0, 1, -1, 300, -32768)))
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_random_programs_mean_the_same(program: tuple[str, str, list[str]], x: float, y: float, i: int) -> None:
     type_, result, lines = program
     before = parsed(result, *lines, type_=type_)
