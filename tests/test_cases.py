@@ -32,7 +32,6 @@ NOT_ON_X86 = {
     "softmax.loom": "kernel.workgroup.reduce",
     "layernorm.loom": "kernel.workgroup.reduce",
     "attention.loom": "vector.constant",
-    "rope.loom": "scalar.exp2f",
     "q8_matvec.loom": "vector.constant",
 }
 """Program -> what x86 cannot do of it. Work-items run one after the other there."""
