@@ -7,6 +7,7 @@ under conditions, and blocks that one side of a branch alone leads to, which eve
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Final
 
 from loom.facts.integers import IMPLIED, MIRRORED, NEGATED
@@ -175,7 +176,7 @@ class Paths:
             return known[1]
         numbers = self._numbered()
         found = []
-        for place, user in enumerate(value.uses, 1):
+        for place, user in enumerate(islice(value.uses, MAX_REACH_USES), 1):
             results = user.results
             if not results and user.name == "scf.yield":
                 owner = user.parent_op

@@ -162,20 +162,32 @@ def decompose_banks(
     rows: list[PolicyDetail] = []
     version = version or Version(function, target_facts)
     facts: FunctionFacts | None = None
+    accessed = accessed_types(function)
     for loop in [op for op in function.walk() if op.name in LOOPS]:
         tried: set[Value] = set()
         # What was carried with another vector is slots by now, and slots that are vectors may be banks themselves.
         while (value := next((v for v in carried_vectors(loop) if v not in tried), None)) is not None:
             tried.add(value)
+            if value.type not in accessed:
+                continue
             place = place_of_value(value)
             assert place is not None
             facts = facts or version.facts
             row = _decompose(place, facts)
-            if row is not None:
-                rows.append(evolve(row, function=symbol_name(function) or ""))
+            if row is None:
+                continue
+            rows.append(evolve(row, function=symbol_name(function) or ""))
+            if row.fields["outcome"] == "decomposed":
+                accessed = accessed_types(function)
     if any(row.fields["outcome"] == "decomposed" for row in rows):
         version.changed()
     return rows
+
+
+def accessed_types(function: Op) -> set[Type]:
+    """The types of vectors that something takes a slot of or writes a slot of; others are no banks."""
+    accesses: list[Any] = [op for op in function.walk() if op.name in ("vector.extract", "vector.insert")]
+    return {(op.source if op.name == "vector.extract" else op.target).type for op in accesses}
 
 
 def _decompose(start: Place, facts: FunctionFacts) -> PolicyDetail | None:
