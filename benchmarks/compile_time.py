@@ -170,7 +170,7 @@ def measure_sizes(clang: str, processor: str, folder: str, sizes: Sequence[int])
         for size in sizes:
             kernel = sized_kernel(shape, size)
             source.write_text(kernel.opencl)
-            rounds = 5 if size <= 300 else 1
+            rounds = 5 if size <= 300 else 3 if size <= 3000 else 1
 
             def compile_one(text: str = kernel.loom, symbol: str = kernel.name) -> None:
                 ours.write_bytes(compile_text(text, symbol, target))
