@@ -68,6 +68,28 @@ def expected(a: int, b: int) -> list[int]:
     return [d, e, (a * a + e) ** 2]
 
 
+CARRY = """\
+low.func.def target<x86.simd128.core> @carry(%a: reg<x86.gpr64>, %b: reg<x86.gpr64>, %z: reg<x86.gpr64>) -> (reg<x86.gpr64>) asm {
+  %sum = add.gpr64 %a, %b
+  %c = adc.gpr64 %z, %z
+  return %c
+}
+
+func.def public @f(%a: i64, %b: i64, %z: i64) -> (i64) {
+  %c = low.invoke @carry(%a, %b, %z) : (i64, i64, i64) -> (i64)
+  func.return %c : i64
+}
+"""
+
+
+@pytest.mark.parametrize("runner", RUNNERS, ids=RUNNER_IDS, indirect=True)
+def test_a_sum_is_kept_for_its_carry(runner: Runner) -> None:
+    """Nobody uses the sum, but the flags it leaves are read."""
+    program = runner.compile(CARRY, ["f"])
+    for a, b in ((-1, 1), (1, 1), (-1, -1), (2**63 - 1, 1)):
+        assert program.call("f", [a, b, 0]) == [int((a % 2**64) + (b % 2**64) >= 2**64)]
+
+
 @pytest.mark.seed("H01", "H04", "H05", "H07", "H09")
 @pytest.mark.parametrize("runner", RUNNERS, ids=RUNNER_IDS, indirect=True)
 def test_helpers_with_blocks_and_nested_calls_are_inlined(runner: Runner) -> None:

@@ -67,6 +67,14 @@ class Value:
         """The operation whose result this is, or ``None`` for a block argument."""
         return self.owner if isinstance(self.owner, Op) else None
 
+    def is_inside(self, op: Op) -> bool:
+        """Whether the value is made in a region of an operation, arguments of blocks included."""
+        if isinstance(self.owner, Op):
+            return self.owner.is_inside(op)
+        region = self.owner.parent
+        parent = region.parent if region is not None else None
+        return parent is not None and (parent is op or parent.is_inside(op))
+
     @property
     def is_used(self) -> bool:
         """Whether an operand or the type of another value mentions the value."""
@@ -241,6 +249,10 @@ class Op:
         while op is not None:
             yield op
             op = op.parent_op
+
+    def is_inside(self, other: Op) -> bool:
+        """Whether the operation stands in a region of another one, at any depth."""
+        return any(outer is other for outer in self.ancestors())
 
     def walk(self) -> Iterator[Op]:
         """Yield this operation and every nested one, in order. Nested operations may be erased meanwhile."""

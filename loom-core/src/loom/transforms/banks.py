@@ -226,7 +226,7 @@ class _Finder:
         while self._pending:
             value = self._pending.pop()
             for user in list(value.uses):
-                if self._is_inside(user):
+                if user.is_inside(self.bank.loop):
                     self._use(value, user)
         if self._whole is not None:
             raise self._whole
@@ -235,9 +235,6 @@ class _Finder:
     def _refuse(self, op: Op, reason: str) -> None:
         """Keep what was found first; going on finds whether slots are accessed at all."""
         self._whole = self._whole or Whole(op, reason)
-
-    def _is_inside(self, op: Op) -> bool:
-        return any(outer is self.bank.loop for outer in op.ancestors())
 
     def _add(self, value: Value) -> None:
         if value not in self._known:
@@ -299,11 +296,11 @@ class _Finder:
         if value in self._known:
             return
         place = place_of_value(value)
-        if place is not None and (place.op is self.bank.loop or self._is_inside(place.op)):
+        if place is not None and (place.op is self.bank.loop or place.op.is_inside(self.bank.loop)):
             self._join(place)
             return
         maker = value.defining_op
-        if maker is None or not self._is_inside(maker):
+        if maker is None or not maker.is_inside(self.bank.loop):
             return
         if maker.name not in MADE_OF_SLOTS and not self._move(maker):
             self._refuse(maker, "makes the whole vector")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from loom.ir.core import Block, Op, Value
+from loom.ir.core import Op, Value
 
 
 def forward_invariants(loop: Any) -> bool:
@@ -67,23 +67,12 @@ def _forward_handed(loop: Any) -> bool:
     condition = _end(loop, 0)
     for index, result in enumerate(loop.results):
         argument, value = loop.after.entry.args[index], condition.operands[1 + index]
-        if _is_inside(value, loop) or not value.type == argument.type == result.type:
+        if value.is_inside(loop) or not value.type == argument.type == result.type:
             continue
         argument.replace_all_uses(value)
         result.replace_all_uses(value)
         _drop_handed(loop, condition, [index])
         return True
-    return False
-
-
-def _is_inside(value: Value, loop: Op) -> bool:
-    owner = value.owner
-    block = owner if isinstance(owner, Block) else owner.parent
-    while block is not None and block.parent is not None:
-        parent = block.parent.parent
-        if parent is loop:
-            return True
-        block = parent.parent if parent is not None else None
     return False
 
 

@@ -144,18 +144,6 @@ def require_invariant_types(loop: Op, values: list[Value], roles: Roles) -> None
     """No type of a value that crosses may name something that the loop itself makes."""
     for value in values:
         for named in value.type.values():
-            if is_inside(named, loop):
+            if named.is_inside(loop):
                 op = value.defining_op
                 raise broken(loop, roles.depth, "type", op)
-
-
-def is_inside(value: Value, loop: Op) -> bool:
-    """Whether a value is defined in a loop's body, its arguments included."""
-    owner = value.owner
-    block = owner.parent if isinstance(owner, Op) else owner
-    while block is not None and block.parent is not None:
-        parent = block.parent.parent
-        if parent is loop:
-            return True
-        block = parent.parent if parent is not None else None
-    return False

@@ -16,12 +16,12 @@ from loom.ir.types import FunctionType, ShapedType, Type
 from loom.low.inline import inline_calls
 from loom.low.machine import MemoryAccess
 from loom.low.structured import lower_structured
+from loom.low.unused import drop_unused
 from loom.plugins.manager import descriptor_set
 from loom.plugins.records import TargetProfile
 from loom.transforms.legalize_math import legalize_math
 from loom_target_x86.dialect import Target
 from loom_target_x86.select.boundary import crossing_register, crossing_type, incoming
-from loom_target_x86.select.cleanup import drop_unused
 from loom_target_x86.select.context import Context
 from loom_target_x86.select.control import select_body
 from loom_target_x86.select.kernel import kernel_type, select_kernel
