@@ -106,6 +106,37 @@ def test_helpers_are_inlined_into_every_accepting_target(helper: str, n: int, ta
     assert result.report["entries"][0]["schedule"]["scope_count"] == (1 if helper == "phased" else 0)
 
 
+CARRY = """amdgpu.target<gfx11-generic> @gfx11
+
+low.func.def target<amdgpu.gfx11.generic.core>(@gfx11) @carry(%a: reg<amdgpu.sgpr>, %b: reg<amdgpu.sgpr>, %z: reg<amdgpu.sgpr>) -> (reg<amdgpu.sgpr>) asm {
+  %sum = s_add_u32 %a, %b
+  %c = s_addc_u32 %z, %z
+  return %c
+}
+
+kernel.def export("k") @k() {
+  %unit = index.constant 1 : index
+  kernel.launch.config workgroups(%unit, %unit, %unit) workgroup_size(%unit, %unit, %unit) : index
+} launch(%y: buffer, %a: i32, %b: i32, %z: i32) {
+  %origin = index.constant 0 : offset
+  %at = index.constant 0 : index
+  %out = buffer.view %y[%origin] : buffer -> view<1xi32>
+  %c = low.invoke @carry(%a, %b, %z) : (i32, i32, i32) -> (i32)
+  view.store %c, %out[%at] : i32, view<1xi32>
+  kernel.return
+}
+"""
+
+
+@pytest.mark.parametrize(("a", "b"), [(-1, 1), (1, 1), (-1, -1), (2**31 - 1, 1)])
+def test_a_sum_is_kept_for_its_carry(a: int, b: int) -> None:
+    """Nobody uses the sum, but the flag it leaves is read."""
+    program = load(compile_text(CARRY, "amdgpu:gfx1100").primary.data)
+    y = np.full(1, 7, np.int32)
+    program.launch("k", 1, 1, [y, a, b, 0])
+    assert y[0] == (a % 2**32 + b % 2**32) >> 32
+
+
 def test_a_locked_sequence_keeps_its_order() -> None:
     from loom import api
     from loom.plugins.manager import find_target

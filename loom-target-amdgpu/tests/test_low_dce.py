@@ -46,6 +46,30 @@ def test_effects_stay(name: str) -> None:
     assert KEPT[name].split(" = ")[-1].split()[0] in text
 
 
+CARRY = (
+    "%lo = slice %a[0] : reg<amdgpu.sgpr x2> -> reg<amdgpu.sgpr>",
+    "%sum = s_add_u32 %lo, %lo",
+    "%carry = s_addc_u32 %lo, %lo",
+    "%v = v_add_u32 %carry, %x",
+    "global_store_b32_saddr %x, %v, %a",
+)
+
+
+def test_what_leaves_a_flag_stays_for_who_reads_it() -> None:
+    assert dropped(*CARRY)[0] == 0
+    count, text = dropped(CARRY[0], CARRY[1].replace("sum", "before"), *CARRY[1:])
+    assert count == 1, "the flag of the first sum is overwritten"
+    assert text.count("s_add_u32") == 1
+    assert dropped(*CARRY[:-1])[0] == 4, "nobody reads the flag any more"
+
+
+def test_reservations_stay() -> None:
+    """Instructions may know the place of one without naming it."""
+    count, text = dropped("%room = low.storage.reserve {byte_alignment = 16, byte_length = 64} : low.storage<private>")
+    assert count == 0
+    assert "storage.reserve" in text
+
+
 def test_source_functions_are_no_business_of_it() -> None:
     module = api.parse("func.def public @f(%x: i32) {\n  %y = scalar.addi %x, %x : i32\n  func.return\n}\n", "f.loom")
     runner = Runner(module, Context())

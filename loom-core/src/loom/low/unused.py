@@ -2,20 +2,20 @@
 
 For what selection leaves over where it folds operands, and for authors of Low, whose constants and addresses may be.
 Memory is left alone: an instruction goes only if it neither reads nor writes it, has no side effect, and writes no
-implicit register that an instruction of the function reads.
+implicit register that an instruction behind it reads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from loom.dialects.low import ops as low
-from loom.ir.core import Region
+from loom.ir.core import Block, Op
 from loom.low.descriptors import DescriptorSet, Effects
 
-_PURE: Final = (
-    low.Const, low.Copy, low.Move, low.Slice, low.Concat, low.Assume, low.StorageAddress, low.StorageReserve
-)  # fmt: skip
+# A reservation stays: instructions may know its place without naming it.
+_PURE: Final = (low.Const, low.Copy, low.Move, low.Slice, low.Concat, low.Assume, low.LiveIn, low.StorageAddress)
 
 
 def drop_unused_packets(function: Any) -> int:
@@ -28,30 +28,48 @@ def drop_unused_packets(function: Any) -> int:
     known = descriptor_set(function.contract)
     if known is None:
         return 0
-    return sum(drop_unused(region, known) for region in function.regions)
+    blocks = [block for region in function.regions for block in region.blocks]
+    inner = [block for op in function.walk() if op is not function for region in op.regions for block in region.blocks]
+    return len(drop_unused([*blocks, *inner], known))
 
 
-def drop_unused(region: Region, known: DescriptorSet) -> int:
-    """Erase operations without effects whose results are unused, users before definitions; how many there were.
+def drop_unused(blocks: Iterable[Block], known: DescriptorSet, *, loads: bool = False) -> list[Op]:
+    """Erase operations without effects whose results are unused, users before definitions; those that there were.
 
     Args:
-        region: the blocks of a Low function.
+        blocks: the blocks of a Low function.
         known: the descriptors of its packets.
+        loads: whether loads that nobody uses go as well.
     """
+    blocks = list(blocks)
+    # What a block reads of registers that it has not written itself may be wanted at the end of any other one.
+    handed: set[str] = set()
+    for block in blocks:
+        wanted: set[str] = set()
+        for op in reversed(list(block)):
+            if isinstance(op, low.Packet):
+                effects = known.by_key[op.key].effects
+                wanted.difference_update(effects.implicit_writes)
+                wanted.update(effects.implicit_reads)
+        handed |= wanted
+    dropped = []
     # Definitions precede uses in block order except around loops, whose packets may keep each other alive.
-    ops = [inner for block in region.blocks for op in block for inner in op.walk()]
-    effects = {op: known.by_key[op.key].effects for op in ops if isinstance(op, low.Packet)}
-    read = {name for each in effects.values() for name in each.implicit_reads}
-    dropped = 0
-    for op in reversed(ops):
-        if op.parent is None or not op.results or any(result.is_used for result in op.results):
-            continue
-        if isinstance(op, _PURE) or (op in effects and _is_pure(effects[op], read)):
-            op.erase()
-            dropped += 1
+    for block in reversed(blocks):
+        wanted = set(handed)
+        for op in reversed(list(block)):
+            packet = known.by_key[op.key].effects if isinstance(op, low.Packet) else None
+            pure = isinstance(op, _PURE) if packet is None else _is_pure(packet, wanted, loads)
+            if pure and op.results and not any(result.is_used for result in op.results):
+                op.erase()
+                dropped.append(op)
+            elif packet is not None:
+                wanted.difference_update(packet.implicit_writes)
+                wanted.update(packet.implicit_reads)
+            elif op.regions:
+                wanted |= handed
     return dropped
 
 
-def _is_pure(effects: Effects, read: set[str]) -> bool:
+def _is_pure(effects: Effects, wanted: set[str], loads: bool) -> bool:
     acts = effects.side_effects or effects.barrier or effects.terminator or effects.writes
-    return not acts and not effects.reads - {"constant"} and read.isdisjoint(effects.implicit_writes)
+    return not acts and (loads or not effects.reads - {"constant"}) and wanted.isdisjoint(effects.implicit_writes)

@@ -15,6 +15,7 @@ from loom.ir.diagnostics import LoomError, fail
 from loom.ir.records import evolve
 from loom.ir.types import ADDRESSES, I1, RegType, ScalarType, ShapedType
 from loom.low.machine import MemoryAccess
+from loom.low.unused import drop_unused
 from loom_target_amdgpu import abi
 from loom_target_amdgpu.descriptors.lazy_set import TableSet
 from loom_target_amdgpu.profiles import Processor
@@ -483,22 +484,9 @@ class Selector:
     # -- finishing -----------------------------------------------------------------------------------------------
 
     def eliminate_dead_code(self, blocks: Iterable[Block]) -> None:
-        """Erase pure operations whose results nobody uses, last ones first."""
-        for block in reversed(list(blocks)):
-            op = block.last
-            while op is not None:
-                before = op.prev
-                used = [r for r in op.results if r.uses or r.dependents]
-                if op.results and not used and self._removable(op):
-                    self.emit.memory.pop(op, None)
-                    op.erase()
-                op = before
-
-    def _removable(self, op: Op) -> bool:
-        if isinstance(op, low.Packet):
-            effects = self.descriptor_set.by_key[op.key].effects
-            return not effects.side_effects and not effects.writes and "exec" not in effects.implicit_writes
-        return op.name in ("low.const", "low.slice", "low.concat", "low.copy", "low.live_in")
+        """Erase pure operations and loads whose results nobody uses, last ones first."""
+        for op in drop_unused(blocks, self.descriptor_set, loads=True):
+            self.emit.memory.pop(op, None)
 
 
 __all__ = ["RULES", "Rule", "RuleTable", "Selector", "Vector"]

@@ -128,7 +128,7 @@ def _lower(
     make = _kernel if op.name == "kernel.def" else _function
     lowered = make(context, region, witness)
     locks = inline_calls(lowered, symbols, descriptors, context.invoked, proven=True)
-    drop_unused(region, descriptors)
+    drop_unused(region.blocks, descriptors)
     return Lowered(lowered, context.memory, locks, exported)
 
 
